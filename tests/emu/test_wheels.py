@@ -24,6 +24,17 @@ DIST = Path(os.environ.get("PUMP_WHEELS", ""))
 OLDEST = (2, 17)
 LOADER_SPARES = 1536
 ALLOWED_S = 30
+UBUNTU = {
+    "x86_64": "http://archive.ubuntu.com/ubuntu",
+    "aarch64": "http://ports.ubuntu.com/ubuntu-ports",
+}
+SUITES: dict[str, tuple[str, ...]] = {
+    "bookworm": (),
+    **dict.fromkeys(("jammy", "noble"), (UBUNTU.get(platform.machine(), ""), "gutsy")),
+}
+"""With what debootstrap needs to know of those that it may not: where they lie, and whose steps
+they are made by.
+"""
 STEP = ROOT / "bench" / "traces" / "hash-join.ulms.gz"
 PROGRAM = """
 starts = [allocated(32 * MIB) for _ in range(4)]
@@ -81,9 +92,10 @@ def bare_system(suite: str) -> Place:
         if not shutil.which("debootstrap"):
             pytest.skip("debootstrap is not installed")
         options = ["--variant=minbase", "--include=python3,python3-venv"]
-        made = subprocess.run(
-            ["debootstrap", *options, suite, str(root)], stdout=subprocess.PIPE, check=False
-        )
+        if SUITES[suite]:
+            options.append("--components=main,universe")
+        command = ["debootstrap", *options, suite, str(root), *SUITES[suite]]
+        made = subprocess.run(command, stdout=subprocess.PIPE, check=False)
         if made.returncode != 0:
             shutil.rmtree(root)
             pytest.skip(f"no {suite} to be had: {made.stdout.decode().splitlines()[-1]}")
@@ -103,10 +115,10 @@ def this_system(python: str) -> Place:
     return Place((), Path("/"), found.stdout.strip())
 
 
-@pytest.fixture(params=["bookworm", "jammy", "noble", "nothing on PATH", "python3.10"])
+@pytest.fixture(params=[*SUITES, "nothing on PATH", "python3.10"])
 def place(request: pytest.FixtureRequest) -> Place:
     """Debian 12, Ubuntu 22.04 and 24.04, and this system."""
-    if request.param in ("bookworm", "jammy", "noble"):
+    if request.param in SUITES:
         return bare_system(request.param)
     return this_system("python3.10" if request.param == "python3.10" else sys.executable)
 
