@@ -6,9 +6,7 @@ pages, issued, admitted and retired; all operations together touch every page on
 out: four an operation, which bring and take away as many pages as it touches.
 """
 
-import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from cffi import FFI
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from bench.micro import built, engine_cost  # noqa: E402
 from pump.sim.engine import (  # noqa: E402
     LANE_IN,
     LANE_OUT,
@@ -40,8 +39,6 @@ from tests.reference.policies import reference  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-HERE = Path(__file__).parent
-
 PAGE = 2 << 20
 PAGES = 100_000
 EACH = 4  # pages an operation touches, in three ranges
@@ -51,10 +48,6 @@ WINDOW = 256
 ROUNDS = 5
 SLOW_TIMES = 3_000  # operations of the plain engine
 LEAST_A_SECOND = 1_000_000
-MOST_INSTRUCTIONS = 9_300
-"""An operation may take so many in `half`, where it moves pages, too: no clock is as steady. With
-them LEAST_A_SECOND needs a core that runs 9.3 in a nanosecond, as it does while nobody shares it.
-"""
 REPLAY_S = 5.0
 PART = 400  # events of a step, for the plain engine
 LARGEST = ROOT / "bench" / "traces" / "gpt2xl.ulms.gz"
@@ -81,10 +74,7 @@ Tell = Callable[[str], None]
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The engine and the loop around it, optimised as the library is."""
     target = tmp_path_factory.mktemp("engine") / "libengine.so"
-    sources = [HERE / "engine_loop.c", *(ROOT / "csrc" / "engine").glob("*.c")]
-    command = ["cc", "-std=gnu11", "-O2", "-fPIC", "-shared", f"-I{ROOT / 'csrc'}", "-o"]
-    subprocess.run([*command, str(target), *map(str, sources)], check=True)
-    return ffi.dlopen(str(target))
+    return ffi.dlopen(str(built.compiled(target, "engine")))
 
 
 def touches_of(operation: int) -> tuple[Touch, ...]:
@@ -135,19 +125,9 @@ def test_compiled(
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind")
 def test_instructions_of_an_operation(tmp_path: Path, tell: Tell) -> None:
     """In `half`, learning included."""
-    program, counts = tmp_path / "engine_main", tmp_path / "callgrind.out"
-    sources = [HERE / "engine_main.c", HERE / "engine_loop.c", *(ROOT / "csrc/engine").glob("*.c")]
-    build = ["cc", "-std=gnu11", "-O2", f"-I{ROOT / 'csrc'}", "-o", str(program)]
-    subprocess.run([*build, *map(str, sources)], check=True)
-    tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
-    tool += ["--toggle-collect=loop_engine"]
-    words = ["ahead", *map(str, (PAGES, PAGES // 2, TIMES))]
-    subprocess.run([*tool, str(program), *words], check=True, capture_output=True)
-    total = re.search(r"^(?:summary|totals): (\d+)", counts.read_text(), re.MULTILINE)
-    assert total
-    each = int(total[1]) // TIMES
+    each = engine_cost.instructions(tmp_path)
     tell(f"engine, ahead, half: {each} instructions an operation and its moves")
-    assert 1_000 < each < MOST_INSTRUCTIONS
+    assert 1_000 < each < engine_cost.MOST
 
 
 def test_plain_python(benchmark: Any, tell: Tell) -> None:

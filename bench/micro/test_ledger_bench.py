@@ -7,6 +7,7 @@ with a million of them the processor's caches are what is measured.
 
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -19,9 +20,13 @@ import pytest
 from cffi import FFI
 from sortedcontainers import SortedDict
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.micro import built  # noqa: E402
+
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 
 FEW, MANY = 10_000, 1_000_000
@@ -55,25 +60,20 @@ ffi = FFI()
 ffi.cdef(DECLARATIONS + MAP_DECLARATIONS)
 
 
-def built(compiler: list[str], sources: list[Path], target: Path) -> Any:
-    """The library made of these sources."""
-    command = [*compiler, "-O2", "-fPIC", "-shared", "-pthread", f"-I{ROOT / 'csrc'}", "-o"]
-    subprocess.run([*command, str(target), *map(str, sources)], check=True)
-    return ffi.dlopen(str(target))
-
-
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folders = (ROOT / "csrc" / name for name in ("base", "ledger"))
-    sources = [HERE / "loops.c", *(path for folder in folders for path in folder.glob("*.c"))]
-    return built(["cc", "-std=gnu11"], sources, tmp_path_factory.mktemp("loops") / "libloops.so")
+    target = tmp_path_factory.mktemp("loops") / "libloops.so"
+    return ffi.dlopen(str(built.compiled(target, "ledger")))
 
 
 @pytest.fixture(scope="module")
 def maps(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if shutil.which("g++") is None:
         pytest.skip("no g++ to compare with std::map")
-    return built(["g++"], [HERE / "loops.cpp"], tmp_path_factory.mktemp("maps") / "libmaps.so")
+    target = str(tmp_path_factory.mktemp("maps") / "libmaps.so")
+    command = ["g++", "-O2", "-fPIC", "-shared", "-o", target, str(HERE / "loops.cpp")]
+    subprocess.run(command, check=True)
+    return ffi.dlopen(target)
 
 
 def words(array: Any, c_type: str = "uint64_t") -> Any:

@@ -4,7 +4,7 @@
 test_launch_bench.py, without anything around it. 64 such launches again and again.
 """
 
-import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from cffi import FFI
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.micro import built  # noqa: E402
+
 pytestmark = pytest.mark.unit
 
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).parent
 FEW, MANY = 10_000, 1_000_000
 BASE, BLOCK = 0x7F00_0000_0000, 512
 TIMES = 1 << 15
@@ -37,14 +40,7 @@ ffi.cdef(DECLARATIONS)
 def lib(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The search and the loops around it, optimised as the library is."""
     target = tmp_path_factory.mktemp("scan") / "libscan.so"
-    folders = [ROOT / "csrc" / name for name in ("base", "ledger", "launch")]
-    sources = [HERE / "scan_loop.c", HERE / "launch.c"]
-    sources += [path for folder in folders for path in sorted(folder.glob("*.c"))]
-    include = [f"-I{ROOT / folder}" for folder in ("csrc", "hooks", "emulator")]
-    command = ["cc", "-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread", *include]
-    command += ["-ftls-model=initial-exec", "-o", str(target)]
-    subprocess.run([*command, *map(str, sources)], check=True)
-    return ffi.dlopen(str(target))
+    return ffi.dlopen(str(built.compiled(target, "scan")))
 
 
 @pytest.mark.parametrize("blocks", [FEW, MANY])

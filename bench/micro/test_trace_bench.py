@@ -1,6 +1,6 @@
 """What recording costs the program's thread, beside the same records through stdio."""
 
-import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +10,10 @@ import pytest
 from cffi import FFI
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from bench.micro import built  # noqa: E402
+
 RECORDS = 2000  # a round fits into a quarter of the ring
 COUNTS = 1_000_000
 ROUNDS = 100
@@ -20,12 +24,7 @@ RECORD_NS = 60
 @pytest.fixture(scope="module")
 def loops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("trace_loop")
-    library = folder / "libtrace_loop.so"
-    sources = [path for name in ("base", "observe") for path in (ROOT / "csrc" / name).glob("*.c")]
-    command = ["cc", "-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread", f"-I{ROOT / 'csrc'}"]
-    command += ["-ftls-model=initial-exec", "-o", str(library)]
-    sources.append(Path(__file__).with_name("trace_loop.c"))
-    subprocess.run([*command, *map(str, sources)], check=True)
+    library = built.compiled(folder / "libtrace_loop.so", "trace")
     ffi = FFI()
     ffi.cdef(
         """

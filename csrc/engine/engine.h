@@ -331,6 +331,11 @@ static inline void settle(struct ulms_engine *e, struct page *p) {
 /* As fill_demand_open. */
 bool peaks_open(struct peaks *k, size_t capacity);
 void peaks_set(struct peaks *k, uint64_t position, uint32_t live);
+/* After many were set in their places alone. */
+void peaks_sum(struct peaks *k);
+static inline uint32_t *peaks_at(const struct peaks *k, uint64_t position) {
+    return &k->most[k->capacity + (position & (k->capacity - 1))];
+}
 /* Of positions [first, end), which the ring holds: the most, and the first with more than that (end: none). */
 uint32_t peaks_most(const struct peaks *k, uint64_t first, uint64_t end);
 uint64_t peaks_above(const struct peaks *k, uint64_t first, uint64_t end, uint32_t live);

@@ -63,8 +63,9 @@ static bool grow_ops(struct ulms_engine *e) {
     for (uint64_t i = h->first; i < h->end; i++) {
         *history_at(&larger, i) = *history_at(h, i);
         link_bucket(&larger, i);
-        peaks_set(&e->peaks, i, past_most(history_at(&larger, i)));
+        *peaks_at(&e->peaks, i) = past_most(history_at(&larger, i));
     }
+    peaks_sum(&e->peaks);
     free(h->ops);
     free(h->buckets);
     *h = larger;
@@ -166,12 +167,15 @@ static void gaps_add(struct gaps *g, const struct history *h, const struct page 
     g->most = back > g->most ? back : g->most;
 }
 
-static void gaps_enter(struct ulms_engine *e, const struct gaps *g, uint64_t position) {
+static void gaps_enter(struct ulms_engine *e, const struct operation *op, uint64_t position) {
+    struct gaps g = {0};
     uint32_t pages = 0;
-    for (uint64_t back = g->most; back > 1; back--) {
-        struct past *op = history_at(&e->history, position + 1 - back);
-        op->between += pages += g->pages[back];
-        peaks_set(&e->peaks, position + 1 - back, past_most(op));
+    for (size_t i = 0; i < op->count; i++)
+        gaps_add(&g, &e->history, op->entries[i].page, position);
+    for (uint64_t back = g.most; back > 1; back--) {
+        struct past *past = history_at(&e->history, position + 1 - back);
+        past->between += pages += g.pages[back];
+        peaks_set(&e->peaks, position + 1 - back, past_most(past));
     }
 }
 
@@ -190,15 +194,13 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     now->live = (uint32_t)(e->counted[COUNT_HERE] + e->counted[COUNT_AWAY]);
     uint64_t oldest = oldest_record(h);
     struct runs runs = {0};
-    struct gaps gaps = {0};
-    bool stay = gaps_count(e);
+    if (gaps_count(e))
+        gaps_enter(e, op, position);
     for (size_t i = 0; i < op->count; i++) {
         struct page *p = op->entries[i].page;
         uint8_t does = op->entries[i].does;
         uint64_t seen = p->seen;
         runs_add(&runs, p, position);
-        if (stay)
-            gaps_add(&gaps, h, p, position);
         if (p->record > oldest)
             history_record(h, p->record - 1)->ahead = (uint32_t)(position - p->seen);
         *history_record(h, h->records_end) = (struct record){.page = p, .does = does};
@@ -213,7 +215,6 @@ bool history_append(struct ulms_engine *e, const struct operation *op) {
     now->mark = mix(mix(1, op->key), runs.best.first);
     link_bucket(h, position);
     peaks_set(&e->peaks, position, now->live);
-    gaps_enter(e, &gaps, position);
     return true;
 }
 

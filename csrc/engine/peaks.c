@@ -7,12 +7,24 @@ bool peaks_open(struct peaks *k, size_t capacity) {
     return k->most != NULL;
 }
 
+static uint32_t most_under(const struct peaks *k, size_t node) {
+    return larger(k->most[2 * node], k->most[2 * node + 1]);
+}
+
 void peaks_set(struct peaks *k, uint64_t position, uint32_t live) {
-    size_t node = k->capacity + (position & (k->capacity - 1));
-    k->most[node] = live;
-    for (uint32_t most; node /= 2; k->most[node] = most)
-        if ((most = larger(k->most[2 * node], k->most[2 * node + 1])) == k->most[node])
+    uint32_t *place = peaks_at(k, position);
+    *place = live;
+    for (size_t node = (size_t)(place - k->most) / 2; node > 0; node /= 2) {
+        uint32_t most = most_under(k, node);
+        if (most == k->most[node])
             return;
+        k->most[node] = most;
+    }
+}
+
+void peaks_sum(struct peaks *k) {
+    for (size_t node = k->capacity; --node > 0;)
+        k->most[node] = most_under(k, node);
 }
 
 /* What follows works on places [first, end) of the ring. */

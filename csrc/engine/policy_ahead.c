@@ -83,7 +83,7 @@ static uint64_t near_pages(const struct ulms_engine *e) {
     return quietly(e, e->near_pages);
 }
 
-static void set_moving(struct ulms_engine *e, struct page *p, enum page_state state, const struct move *m) {
+static inline void set_moving(struct ulms_engine *e, struct page *p, enum page_state state, const struct move *m) {
     unsettle(e, p);
     p->state = state;
     p->move = m->id.id;
@@ -103,7 +103,7 @@ struct comer {
     uint32_t flags;
 };
 
-static void comer_look(const struct ulms_engine *e, struct comer *c) {
+static inline void comer_look(const struct ulms_engine *e, struct comer *c) {
     bool sure = c->demand == DEMAND_SURE;
     const struct record *r = sure ? NULL : history_record(&e->history, c->records + c->at);
     c->page = sure ? c->op->entries[c->at].page : r->page;
@@ -339,7 +339,7 @@ static struct leaving leaving_with(const struct ulms_engine *e, const struct pag
 }
 
 /* NULL: the page of that number does not leave with them. */
-static struct page *leaves_with(struct ulms_engine *e, const struct leaving *l, uint64_t number) {
+static inline struct page *leaves_with(struct ulms_engine *e, const struct leaving *l, uint64_t number) {
     struct page *p = page_find(&e->table, number);
     if (!p || !p->allocated || !page_may_leave(p) || p->live != l->first->live || p->dirty != l->first->dirty)
         return NULL;
@@ -369,7 +369,7 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
     bool carries = !(all.flags & (ULMS_MOVE_DEAD | ULMS_MOVE_CLEAN));
     if (carries)
         e->sent_at = e->serial;
-    for (uint64_t i = start; i < end && all.first->live; i++)
+    for (uint64_t n = all.first->live ? end - start : 0; n > 0; n--)
         e->carried = e->carried << 1 | carries;
     m->out.start = bytes_of(e, start);
     m->out.bytes = bytes_of(e, end - start);
