@@ -14,7 +14,7 @@ def main() -> None:
     data = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     project = data["project"]
     rows = [] if sys.argv[1:] else [*data["build-system"]["requires"], *project["dependencies"]]
-    for extra in sys.argv[1:] or ("bench", "metrics", "top", "test", "dev"):
+    for extra in sys.argv[1:] or ("bench", "metrics", "parquet", "top", "test", "dev"):
         rows += project["optional-dependencies"][extra]
     print("\n".join(rows))
 

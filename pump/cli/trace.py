@@ -23,10 +23,12 @@ from pump.terminal.command import UsageError
 from pump.terminal.hint import hint
 from pump.terminal.render import console
 from pump.terminal.status import Status
-from pump.trace import Summary, TraceError, compress, export_chrome, summarize
+from pump.trace import Summary, TraceError, compress, export_chrome, export_tables, summarize
+from pump.trace.tables import SUFFIX
 
 VERBS = ("run", "show", "export", "compress")
 DEFAULT_FILE = "trace.%p.ulms"
+NO_PARQUET = "Parquet needs pyarrow: `pip install pyarrow`"
 
 
 class Trace:
@@ -66,7 +68,12 @@ class Trace:
         show.add_argument("--json", action="store_true", help="print the summary as JSON")
         export = verb("export", self.export)
         export.add_argument("file", type=Path)
-        export.add_argument("output", type=Path, help="JSON for ui.perfetto.dev, chrome://tracing")
+        export.add_argument(
+            "output",
+            type=Path,
+            help="JSON for ui.perfetto.dev, chrome://tracing; with a name in `.parquet` a folder of"
+            " tables",
+        )
         pack = verb("compress", self.compress)
         pack.add_argument("file", type=Path)
         pack.add_argument("output", type=Path, help="the same trace, gzip; readable like any other")
@@ -112,8 +119,15 @@ class Trace:
         return 0
 
     def export(self, args: argparse.Namespace) -> int:
-        """Write a trace as a timeline for Perfetto or Chrome."""
-        print(f"{export_chrome(open_trace(args.file), args.output):,} events in {args.output}")
+        """Write a trace as a timeline for Perfetto or Chrome, or as tables in Parquet."""
+        trace = open_trace(args.file)
+        if args.output.suffix == SUFFIX:
+            try:
+                print(f"{export_tables(trace, args.output):,} rows in {args.output}")
+            except ImportError as error:
+                raise UsageError(NO_PARQUET) from error
+        else:
+            print(f"{export_chrome(trace, args.output):,} events in {args.output}")
         return 0
 
     def compress(self, args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pump.trace.export import compress, export_chrome
 from pump.trace.paging import HeldUse, MoveUse, Paging
 from pump.trace.reader import read
 from pump.trace.summary import FunctionUse, Summary, summarize
+from pump.trace.tables import export_tables
 from pump.trace.trace import Event, Trace
 from pump.trace.words import (
     EventKind,
@@ -40,6 +41,7 @@ __all__ = [
     "TraceError",
     "compress",
     "export_chrome",
+    "export_tables",
     "read",
     "summarize",
 ]

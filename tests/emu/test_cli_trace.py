@@ -14,6 +14,8 @@ import pytest
 from pump import stats
 from pump.cli import main
 from pump.preload import preload
+from pump.terminal.status import Status
+from pump.trace import TouchMode, read
 from tests.conftest import PATIENCE_S, ROOT
 
 sys.path.insert(0, str(ROOT))
@@ -60,6 +62,44 @@ def test_export_writes_a_timeline(trace: Path, tmp_path: Path) -> None:
     assert main(["trace", "export", str(trace), str(out)]) == 0
     events = json.loads(out.read_text())["traceEvents"]
     assert sum(event["name"] == "adam" and event["ph"] == "X" for event in events) == 10
+
+
+def test_tables_hold_what_the_trace_holds(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "out.parquet"
+    assert main(["trace", "export", str(trace), str(out)]) == 0
+    found = {file.stem: parquet.read_table(file).to_pylist() for file in out.iterdir()}
+    rows = sum(map(len, found.values()))
+    assert capsys.readouterr().out == f"{rows:,} rows in {out}\n"
+    held = read(trace)
+    names = ("operations", "allocations", "blocks", "graphs", "moves", "holds")
+    assert [len(found[name]) for name in names] == [len(getattr(held, name)) for name in names]
+    touches: dict[int, list[tuple[int, int, str]]] = {}
+    for touch in found["touches"]:
+        shown = (touch["start"], touch["bytes"], touch["mode"])
+        touches.setdefault(touch["operation"], []).append(shown)
+    steps = [row for row in found["operations"] if row["function"] == "adam"]
+    assert len(steps) == 10
+    assert all(row["ns"] > 0 and row["kind"] == "launch" for row in steps)
+    for row, operation in zip(found["operations"], held.operations, strict=True):
+        wanted = [
+            (int(one["start"]), int(one["bytes"]), TouchMode(one["mode"]).name.lower())
+            for one in held.touches[operation["first_touch"] :][: operation["touches"]]
+        ]
+        assert touches.get(row["serial"], []) == wanted
+    last = {row["counter"]: row["value"] for row in found["counts"]}
+    assert last == held.counted(held.counts[-1])
+
+
+def test_tables_need_pyarrow(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["trace", "export", str(trace), str(tmp_path / "out.parquet")]) == Status.USAGE
+    assert "pip install pyarrow" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_compressed_trace_reads_the_same(
