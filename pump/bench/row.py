@@ -4,10 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from pump.predict.systems import OVER
 
@@ -145,6 +145,19 @@ class Results:
         return [*self.rows, *self.failures]
 
 
+@dataclass(frozen=True)
+class File:
+    """What a file of results holds."""
+
+    format: Literal["pump-bench 1"]
+    machine: dict[str, str]
+    rows: list[Row]
+
+    def __post_init__(self) -> None:
+        if lost := [row.run for row in self.rows if not row.step_ms and not row.failed]:
+            raise ValueError(f"{' '.join(map(str, lost[0]))}: it has no time, and has not failed")
+
+
 def common_runs(every: Iterable[Results]) -> list[Run]:
     """Those that are in more than one. A native run is none: others are put beside it."""
     files = Counter(run for told in every for run in dict.fromkeys(r.run for r in told.every))
@@ -176,18 +189,21 @@ def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> N
 
 def read_results(path: Path) -> Results:
     """Results as they were written. Raises FormatError, OSError."""
+    import msgspec  # which a machine that only measures need not have
+
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        told = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
         raise FormatError(f"{path} is no JSON ({error}): {WANTED}") from error
     kind = told.get("format") if isinstance(told, dict) else None
     if kind != FORMAT:
         said = f"says that it is `{kind}`" if kind else "does not say what it is"
         raise ForeignError(f"{path} {said}: {WANTED}")
     try:
-        return Results.of(told["machine"], [_row(each) for each in told["rows"]])
-    except (KeyError, TypeError) as error:
+        found = msgspec.convert(told, File)
+    except msgspec.ValidationError as error:
         raise FormatError(f"{path} holds rows that cannot be read ({error}): {WANTED}") from error
+    return Results.of(found.machine, found.rows)
 
 
 def results_at(path: Path) -> list[Results]:
@@ -199,11 +215,3 @@ def results_at(path: Path) -> list[Results]:
         with suppress(ForeignError):
             found.append(read_results(file))
     return found
-
-
-def _row(told: dict[str, Any]) -> Row:
-    known = {each.name for each in fields(Row)}
-    row = Row(**{name: value for name, value in told.items() if name in known})
-    if not row.step_ms and not row.failed:
-        raise KeyError("step_ms")
-    return row
