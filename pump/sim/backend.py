@@ -72,7 +72,7 @@ class Advice:
         self.ffi, self.lib = binding.ffi(), binding.library()
         self.page_bytes = page_bytes
         self.state: dict[int, int] = {}  # by page that has any: ULMS_ADVICE_*
-        self.kept, self.written = self.lib.ULMS_ADVICE_KEPT, self.lib.ULMS_ADVICE_WRITTEN
+        self.kept: set[int] = set()  # pages
 
     def begin(self, move: Move) -> Move:
         """The move as it is carried out: KEEP if advice is given, CLEAN if it needs no bytes."""
@@ -80,17 +80,27 @@ class Advice:
         before = [self.state.get(page, 0) for page in pages]
         state = self.ffi.new("uint8_t[]", before)
         advised = self.lib.ulms_advise(state, len(before), move.kind, move.flags)
+        lost = 0 if self.kept.issuperset(pages) else CLEAN
         if advised:
             for page, after in zip(pages, state, strict=True):
-                self.state[page] = after
-                if not after:
-                    del self.state[page]
-        lost = 0 if before.count(self.kept) == len(before) else CLEAN
+                self.set(page, after)
         lost |= 0 if advised == self.lib.ULMS_ADVISE_KEEP else KEEP
         return move._replace(flags=move.flags & ~lost)
 
     def issued(self, touches: Iterable[Touch]) -> None:
         """An operation: what it writes loses the advice."""
-        writes = [touch for touch in touches if touch.writes] if self.state else []
-        for page in self.state.keys() & pages_of(writes, self.page_bytes):
-            self.state[page] = self.written
+        if self.kept:
+            writes = [touch for touch in touches if touch.writes]
+            for page in self.kept & pages_of(writes, self.page_bytes):
+                self.set(page, self.lib.ULMS_ADVICE_WRITTEN)
+
+    def set(self, page: int, state: int) -> None:
+        """0: it has none any more."""
+        if state:
+            self.state[page] = state
+        else:
+            self.state.pop(page, None)
+        if state == self.lib.ULMS_ADVICE_KEPT:
+            self.kept.add(page)
+        else:
+            self.kept.discard(page)

@@ -373,7 +373,7 @@ def test_advice_that_was_wrong_is_not_given_again() -> None:
     fill = Move(1, 0, PAGE, 0, FILL, KEEP)
     advice.begin(fill)
     advice.issued([Touch(0, 8, READ)])
-    assert advice.state == {0: advice.kept}
+    assert advice.kept == {0}
     advice.issued([Touch(0, 8, UPDATE)])
     assert advice.begin(fill._replace(kind=EVICT, flags=CLEAN)).flags == 0
     assert advice.begin(fill).flags == 0
