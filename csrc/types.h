@@ -1,13 +1,50 @@
 /* The words of PUMP, before any structure. One word per thing, the same in C, Python, the documents and log lines.
  *
- *   allocation  one device-memory allocation by the program
- *   block       a range of an allocation that the program uses as one thing: a tensor, a matrix, a workspace
- *   touch       one operation reading or writing a range
- *   operation   one piece of device work: a launch, a copy, a memset, a graph launch
- *   retired     an operation that has finished on the device
- *   page        2 MiB of managed memory, the unit of residency; or a multiple of it
- *   capacity    bytes of device memory that the program may see and use
- *   budget      bytes of device memory that pages may occupy: a factor (per cent) of the capacity
+ *   allocation   one device-memory allocation by the program
+ *   block        a range of an allocation that the program uses as one thing: a tensor, a matrix, a workspace
+ *   grain        2 MiB, which memory of ours is provided and counted in
+ *   page         the unit that moves: a grain, or a power of two of them
+ *   frame        room on the device for one page
+ *   claim        a stale page's, on the frame where it is mapped: it comes back there without a call
+ *   handle       physical memory that the program maps itself
+ *   capacity     bytes of device memory that the program may see and use
+ *   budget       bytes of device memory that pages may occupy: a factor (per cent) of the capacity
+ *   quota        what is charged to the program, and the limit of that
+ *
+ *   operation    one piece of device work: a launch, a copy, a memset, a graph launch
+ *   touch        one operation reading or writing a range
+ *   extent       the range that may be reached from an address
+ *   pointer table  device memory that holds addresses
+ *   opaque       of an operation: it may touch memory that it does not show
+ *   trusted      of a kernel: it reaches nothing but what its arguments show
+ *   capture      the recording of a stream into a graph: nothing of ours may land there
+ *
+ *   admit        let an operation be issued
+ *   hold         keep its thread until it may be
+ *   stall        the time for which it is held
+ *   patience     how long that may last
+ *   settle       enter an admitted operation behind its real call
+ *   retire       finish on the device
+ *   pin          keep a page on the device while an operation that touches it runs; host memory: what the GPU may copy
+ *   fast path    the way of operations that need not be admitted, while nothing moves
+ *   gate         what may hold the device back: a host function, a wait for memory
+ *
+ *   fill, evict  bring a page's bytes to the device; take them away
+ *   move         one fill or eviction of adjacent pages
+ *   lane         the moves of one direction
+ *   ahead        of a fill: before an operation waits for it
+ *   in place     of a page: used on the host, over the link
+ *   live, dead   of a page: its content matters; it does not, and need not be copied
+ *   clean, dirty of a page: the host has the same bytes; the device has newer ones
+ *   stale        of a page: away, and still mapped to the frame that it had
+ *   evict queue  the pages that may leave, in order
+ *   mover        a thread of ours that carries moves out
+ *   watcher      a thread of ours that sees what is done
+ *   marker       an event in a stream that tells it
+ *
+ *   broker       the process that shares a GPU out among tenants: programs
+ *   lease        what a tenant may use of it, and when
+ *   turn         the time in which one tenant of several may issue
  */
 #ifndef ULMS_TYPES_H
 #define ULMS_TYPES_H

@@ -40,3 +40,22 @@ def test_the_wrappers_of_a_table_are_in_the_file_of_its_name() -> None:
         file = SYMBOLS.get(table, f"wrappers/{table.removesuffix('.hooks')}.c")
         text = (interpose / file).read_text(encoding="utf-8")
         assert re.search(rf"\b(custom_)?{row.symbol}(?=[(,)])", text), f"{row.symbol}: {file}"
+
+
+def missing(page: str) -> set[str]:
+    """Paths of this tree that a page names and that are not there."""
+    named = re.findall(r"`([\w.*-]+(?:/[\w.*-]+)+)`", page)
+    ours = {path.name for path in ROOT.iterdir()}
+    return {name for name in named if name.split("/")[0] in ours and not [*ROOT.glob(name)]}
+
+
+def test_a_newcomer_finds_where_things_belong() -> None:
+    page = (ROOT / "HACKING.md").read_text(encoding="utf-8")
+    rows = page.split("## Where does it belong?")[1].split("\n## ")[0].strip().splitlines()[2:]
+    assert len(rows) == 10
+    assert all(re.search(r"`\w+/", row.split("|")[2]) for row in rows)
+    assert missing(page) == set()
+    assert missing("`csrc/base/log.c`, `csrc/gone.c`, `hooks/*.none`, `vllm/x.py`") == {
+        "csrc/gone.c",
+        "hooks/*.none",
+    }
