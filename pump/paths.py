@@ -1,6 +1,5 @@
 """Where files lie: `ulms.so`, the emulated device, coverage data, recorded steps."""
 
-from importlib.resources import files
 from pathlib import Path
 
 TRACES = "*.ulms.gz"
@@ -13,9 +12,11 @@ class NotBuiltError(RuntimeError):
 
 def installed(name: str) -> Path:
     """The path of an installed file of the package. Raises NotBuiltError when it is not there."""
-    # In an editable install the compiled files are not beside __init__.py: only
-    # importlib.resources knows both places.
-    path = Path(str(files("pump").joinpath(name)))
+    path = Path(__file__).parent / name
+    if not path.exists():
+        from importlib.resources import files  # slow; an editable install has them elsewhere
+
+        path = Path(str(files("pump").joinpath(name)))
     if not path.exists():
         raise NotBuiltError(f"{name} is not built: run `make`, or install the package with pip")
     return path.resolve()

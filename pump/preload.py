@@ -3,13 +3,12 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pump import paths
 
 
-@dataclass(frozen=True)
-class Preloaded:
+class Preloaded(NamedTuple):
     """A command and the variables that are added to or replaced in its environment."""
 
     command: tuple[str, ...]

@@ -4,7 +4,6 @@ import argparse
 import os
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from pump import frameworks
@@ -60,7 +59,7 @@ class Run:
         short = args.frameworks == "auto" and frameworks.is_short(options, os.environ)
         if short or args.frameworks == "always":
             chosen = frameworks.chosen(program.command, options, os.environ)
-            program = replace(program, variables=chosen | program.variables)
+            program = program._replace(variables=chosen | program.variables)
         return program
 
     def main(self, args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Any, TextIO
 
 from pump.terminal.printable import PrintableStream
@@ -11,6 +10,8 @@ from pump.terminal.printable import PrintableStream
 
 def hint(word: str, known: Iterable[str]) -> str:
     """The end of a line that refuses a word; "" where none of those known is like it."""
+    from difflib import get_close_matches  # only errors need it
+
     close = get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""
 

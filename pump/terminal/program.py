@@ -5,7 +5,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pump.paths import NotBuiltError
 from pump.terminal.command import Command, UsageError
@@ -24,8 +24,7 @@ class Version(argparse.Action):
         parser.exit()
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """Its name, what it is for, and its commands. `refuses`: errors that say what is wrong with
     what the user gave. `statuses`: how it ends, for its help.
     """
