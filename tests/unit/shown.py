@@ -3,18 +3,22 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pump import stats
+from pump import paths, stats
+from pump.bench import cli as bench
+from pump.bench import share_row
 from pump.binding import Option
-from pump.cli import sim, tenants
+from pump.cli import cdi, sim, tenants
 from pump.coverage import Function
+from pump.doctor import Finding, Level
 from pump.predict import plan
 from pump.predict.plan import Point, Task
 from pump.share import broker
-from pump.sizes import GIB
+from pump.sizes import GIB, MIB
 from pump.stats import Held
 from tests.unit.test_cli_top import LATER
 
@@ -45,6 +49,33 @@ def tenant(number: int, group: str, **more: object) -> dict[str, Any]:
     return zeros | states | {"tenant": number, "pid": 4000 + number, "group": group} | more
 
 
+AWAY = {
+    "suspended": True,
+    "away_ns": 2 * 10**9,
+    "evicted": 20 * GIB,
+    "files": 0,
+    "filed": 0,
+    "unfiled": "",
+    "stays": 300 * MIB,
+    "nvml_used": 800 * MIB,
+}
+MACHINE = {
+    "gpu": "NVIDIA H200",
+    "driver": "580.1",
+    "commit": "0123456789",
+    "when": "2026-01-01T00:00:00+00:00",
+}
+PLAYED = [
+    share_row.row(
+        "decoders", share_row.decoders_of(3, 0.5), [80.0, 99.0, 90.0], swap=73.5, bound=100
+    ),
+    share_row.row("first token", "15 GiB, away", [0.25], faults=1.75),
+]
+FINDINGS = [
+    Finding(Level.OK, "driver", "for CUDA 13.0"),
+    Finding(Level.NOTE, "ULMS_TRACE", "t.ulms is there already", "name another file"),
+    Finding(Level.PROBLEM, "C library", "glibc 2.12", "take a newer system"),
+]
 SHARED = {
     "gpus": [
         {
@@ -55,6 +86,7 @@ SHARED = {
             "tenants": [
                 tenant(1, "train", had=700, resident=60 * GIB, need=75 * GIB, request=300),
                 tenant(2, "notebook", may_issue=0, waited_ns=10**10, evicted=5 * GIB, limit=600),
+                tenant(3, "away", **AWAY),
             ],
         }
     ],
@@ -88,6 +120,18 @@ def make_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("pump.installed.find", lambda *_: [])
     patch.setattr(stats, "running", lambda: views)
     patch.setattr(broker, "status", lambda _: SHARED)
+    patch.setattr(broker, "folder", lambda: Path("/run/user/1000/ulms"))
+    patch.setattr(broker, "suspend", lambda *_, **__: None)
+    patch.setattr(broker, "start", lambda *_, **__: True)
+    patch.setattr("pump.doctor.examine", lambda _: FINDINGS)
+    patch.setattr(cdi, "glibc_needed", lambda _: (2, 17))
+    patch.setattr(bench, "with_yardsticks", lambda rows, *_, **__: rows)
+    patch.delenv("LD_PRELOAD", raising=False)
     patch.setattr(tenants, "program", lambda pid: f"python{pid}")
     patch.setattr(plan, "results", played)
     patch.setattr(sim, "play", ran)
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """The library lies there."""
+    patch.setattr(paths, "library", lambda: Path("/usr/lib/pump/ulms.so"))

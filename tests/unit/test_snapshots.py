@@ -7,6 +7,7 @@ Where a change is meant, this writes them anew, and `git diff` shows what users 
 
 import argparse
 import difflib
+import json
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from pump import paths
 from pump.bench import cli as bench
+from pump.bench import share_row
 from pump.bench.row import write_results
 from pump.cli import main as pump
 from pump.cli import program
@@ -125,25 +127,48 @@ TABLES = {
     "share": "pump share status",
     "top": "pump top --once",
     "compare": "pump-bench compare before.json after.json",
+    "list": "pump-bench list --device gpu",
+    "bound": "pump-bench bound before.json",
+}
+LINES = {
+    "doctor": "pump doctor",
+    "run": "pump run --print --memory 8GiB --share notebook,idle=30m -- python train.py",
+    "suspend": "pump suspend away",
+    "resume": "pump resume away",
+    "metrics": "pump metrics",
+    "lib": "pump lib",
+    "cdi": "pump cdi",
+    "table": "pump-bench table before.json",
+    "played": "pump-bench share --show played.json",
+}
+"""What is the same at every width."""
+ELSEWHERE = {
+    "pump share": {"start", "set", "stop"},  # say nothing
+    "pump trace": {"run", "export", "compress"},  # tests/emu/test_cli_trace.py: a line each
+    "pump": {"completion"},  # test_cli_completion.py
+    "pump-bench": {"completion", "run"},  # its table is that of bound
 }
 BEGINS: dict[str, Callable[[str], bool]] = {"plan": lambda line: "factor" in line}
 """The line with which what is kept begins: what a link is taken to do is in the line before."""
 
 
-@pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("name", TABLES)
-def test_tables(
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """At each width, and in a pipe: no line ends with spaces, nothing steers a terminal."""
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands find, and the files that they read."""
     shown.make_up(monkeypatch)
     monkeypatch.chdir(tmp_path)
     for file, ms in (("before", 1234.5), ("after", 1000.25)):
         rows = [row(system, ms, workload="decode-3b") for system in ("um", "vmm", "um-demand")]
-        write_results(Path(f"{file}.json"), {"gpu": "H200"}, rows)
+        write_results(Path(f"{file}.json"), shown.MACHINE, rows)
+    Path("played.json").write_text(json.dumps(share_row.to_json(shown.MACHINE, shown.PLAYED)))
+
+
+@pytest.mark.usefixtures("few", "made_up")
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each width, and in a pipe: no line ends with spaces, nothing steers a terminal."""
     command, *words = TABLES[name].split()
     pages = []
     for columns in WIDTHS:
@@ -157,3 +182,34 @@ def test_tables(
         first = next((i for i, line in enumerate(lines) if BEGINS.get(name, bool)(line)), 0)
         pages.append("\n".join([f"--- {columns or 'pipe'}", *lines[first:], ""]))
     compare(name, "".join(pages))
+
+
+@pytest.mark.usefixtures("made_up")
+@pytest.mark.parametrize("name", LINES)
+def test_lines(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "metrics":
+        pytest.importorskip("prometheus_client")
+    shown.install(monkeypatch)
+    command, *words = LINES[name].split()
+    pages = set()
+    for columns in WIDTHS:
+        monkeypatch.setenv("COLUMNS", columns)
+        status, out, error = ended(command, words, capsys)
+        is_plain(out)
+        pages.add(f"{out}{error}[{status:d}]\n")
+    assert len(pages) == 1
+    compare(name, pages.pop())
+
+
+@pytest.mark.parametrize("made", [program(), bench.PROGRAM], ids=MAINS)
+def test_every_command_is_here(made: Program) -> None:
+    """With what it prints."""
+    printed = {tuple(line.split()) for line in (TABLES | LINES).values()}
+    for words, parser in parsers(made.parser()):
+        named = (made.name, *words)
+        above = " ".join(named[:-1])
+        verbs = any(isinstance(one, argparse._SubParsersAction) for one in parser._actions)
+        if not verbs and named[-1] not in ELSEWHERE.get(above, set()):
+            assert any(line[: len(named)] == named for line in printed), named
