@@ -22,7 +22,7 @@
     X(launches_unmatched, "", "launches with arguments but no known address among them")                               \
     X(launches_blind, "", "launches with an unknown parameter layout")                                                 \
     X(graph_launches, "", "graph launches")                                                                            \
-    X(graphs_cut, "", "launches of graphs that did not fit, in pieces: each counts as a graph launch")                 \
+    X(graphs_cut, "", "launches of large graphs, in pieces: each counts as a graph launch")                            \
     X(captured, "", "operations that went into a stream capture")                                                      \
     X(copies, "", "copies")                                                                                            \
     X(copied_bytes, "B", "bytes copied")                                                                               \

@@ -1,4 +1,4 @@
-/* Graphs that do not fit, in pieces. The pieces are made of a copy of the graph, as the driver does not tell what an
+/* Large graphs, in pieces. The pieces are made of a copy of the graph, as the driver does not tell what an
  * executable graph does: so they carry all that nodes carry, attributes and contexts too. */
 #include "interpose/wrappers/cut.h"
 
@@ -17,12 +17,13 @@
 #include "interpose/wrappers/pieces.h"
 #include "observe/stats.h"
 
-/* A copy is kept of what touches more than one in so many of the bytes that pages may occupy; a piece touches about one
- * in so many: most stay for the next launch. */
-enum { MAY_NOT_FIT = 2, A_PIECE = 16 };
+/* A graph is large that touches more than one in so many of the bytes that pages may occupy: whole, it waits until all
+ * of them are there, and keeps all until it ends. A piece touches about one in so many: most stay for the next launch.
+ */
+enum { LARGE = 4, A_PIECE = 16 };
 
 struct cut {
-    CUgraph copy; /* of what the executable graph does; NULL: not known, or it fits */
+    CUgraph copy; /* of what the executable graph does; NULL: not known, or it is not large */
     CUgraphNode *nodes;
     size_t count;
     struct hash disabled;
@@ -121,7 +122,7 @@ struct cut *cut_renew(struct cut *c, CUgraph graph, unsigned long long flags, co
         cut_lose(c);
     bool comes_again = launched && !moves(); /* it is updated, perhaps before each launch */
     uint64_t bytes = sum && session.backend->room && !comes_again ? pieces_bytes(sum) : 0;
-    if (!bytes || bytes <= room() / MAY_NOT_FIT)
+    if (!bytes || bytes <= room() / LARGE)
         return c;
     if (!c && (c = calloc(1, sizeof *c)))
         c->launched = launched;
@@ -187,19 +188,19 @@ static void make_pieces(struct cut *c, uint64_t for_room) {
               c->pieces);
 }
 
-/* It does not fit, and pages move. */
-static bool exceeds(struct cut *c, const struct node *sum, uint64_t now) {
+/* And pages move. */
+static bool is_large(struct cut *c, const struct node *sum, uint64_t now) {
     if (!c->copy || !sum || now == UINT64_MAX)
         return false;
     if (!c->bytes)
         c->bytes = pieces_bytes(sum);
-    return c->bytes > now;
+    return c->bytes > now / LARGE;
 }
 
 bool cut_before(struct cut *c, const struct op *op, const struct node *sum) {
     uint64_t now = moves() ? room() : UINT64_MAX; /* 0: it is suspended; what there will be is not known */
     now = now ? now : UINT64_MAX;
-    bool wanted = exceeds(c, sum, now), known = !c->launched || c->marked;
+    bool wanted = is_large(c, sum, now), known = !c->launched || c->marked;
     if (c->marked && REAL(cuStreamWaitEvent, 0)((CUstream)(uintptr_t)op->stream, c->over, 0) != CUDA_SUCCESS)
         context_idle(c->context, PATIENCE_NS);
     c->marked = c->marked || wanted; /* from now on */

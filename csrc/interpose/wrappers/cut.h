@@ -1,4 +1,4 @@
-/* An executable graph that may not fit, cut into pieces: graphs of some of its nodes each, launched one after the
+/* A large executable graph, cut into pieces: graphs of some of its nodes each, launched one after the
  * other, so that pages move beside all but one of them. */
 #ifndef ULMS_CUT_H
 #define ULMS_CUT_H
@@ -9,7 +9,8 @@
 struct cut;
 
 /* From now on the executable graph does what the graph does, and touches `sum` (NULL: not known). c: what was kept of
- * it, or NULL. What is kept of it now; NULL: nothing, as it fits or cannot be cut. launched: it may be under way. */
+ * it, or NULL. What is kept of it now; NULL: nothing, as it is not large or cannot be cut. launched: it may be under
+ * way. */
 struct cut *cut_renew(struct cut *c, CUgraph graph, unsigned long long flags, const struct node *sum, bool launched);
 void cut_free(struct cut *c);
 
