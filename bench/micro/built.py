@@ -25,7 +25,6 @@ def compiled(target: Path, loop: str, main: Iterable[str] = ()) -> Path:
     sources += [path for name in folders for path in sorted((ROOT / name).glob("*.c"))]
     include = [f"-I{ROOT / name}" for name in ("csrc", "hooks", "emulator", ".")]
     command = ["cc", "-std=gnu11", "-O2", "-pthread", "-ftls-model=initial-exec", *include]
-    command += ['-DULMS_VERSION="benchmark"']
     command += [] if main else ["-fPIC", "-shared", "-Wl,-z,defs"]
     subprocess.run([*command, "-o", str(target), *map(str, sources)], check=True)
     return target
