@@ -108,6 +108,29 @@ def test_each_struct_is_changed_by_the_file_of_its_name() -> None:
     assert found == []
 
 
+ROOMS = ("admission", "movers", "markers", "moves", "budget", "blocks")
+
+
+def calls(stem: str) -> set[str]:
+    """The rooms with functions that the file calls."""
+    text = code(BACKEND / "pager" / f"{stem}.c")
+    return {
+        other
+        for other in ROOMS
+        if other != stem
+        for name in re.findall(r"(\w+)\(", code(BACKEND / "pager" / f"{other}.h"))
+        if re.search(rf"\b{name}\(", text)
+    }
+
+
+def test_no_circle_of_calls_among_the_rooms() -> None:
+    left = {stem: calls(stem) for stem in ROOMS}
+    assert left["movers"] >= {"moves", "markers"}
+    while done := {stem for stem in left if not left[stem] & left.keys()}:
+        left = {stem: left[stem] for stem in left.keys() - done}
+    assert left == {}
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -32,8 +32,7 @@ void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live
     ulms_engine_block(d->engine.core, start, bytes, live);
 }
 
-/* Under the lock. */
-static void hear(struct pager *d, const struct pager_block *b) {
+void pager_block_hear(struct pager *d, const struct pager_block *b) {
     if (!knows(d, b->start, b->bytes))
         return;
     pager_block_change(d, b->start, b->bytes, b->live);
@@ -48,7 +47,7 @@ static void hear_all(struct pager *d) {
     for (size_t n; (n = ledger_list_blocks(session.ledger, from, list, LEDGER_LISTED)) > 0;
          from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            hear(d, &(struct pager_block){list[i].start, list[i].bytes, true});
+            pager_block_hear(d, &(struct pager_block){list[i].start, list[i].bytes, true});
 }
 
 void pager_hear(struct pager *d) {
@@ -71,15 +70,6 @@ void pager_hear_before(struct pager *d) {
     pager_unlock(d);
 }
 
-void pager_block_before(void) {
-    if (!capture_any() && pager_block_bypass_begin()) /* what a capture gets must be remembered */
-        return;
-    pager_hear_before(pager_next(NULL));
-    struct patience need = {.what = PATIENCE_NEED};
-    while (is(CATCHING_UP) && patience_rest(&need))
-        ;
-}
-
 void pager_blocks_hear(struct pager *d) {
     struct pager_block *block = d->blocks.heard;
     if (__atomic_load_n(&d->blocks.count, __ATOMIC_SEQ_CST) == 0)
@@ -90,11 +80,11 @@ void pager_blocks_hear(struct pager *d) {
     __atomic_store_n(&d->blocks.count, 0, __ATOMIC_SEQ_CST);
     lock_drop(&d->blocks.lock);
     for (uint32_t i = 0; i < n; i++)
-        hear(d, &block[i]);
+        pager_block_hear(d, &block[i]);
 }
 
-/* False: there are too many. */
-static bool put(struct pager_blocks *told, const struct pager_block *b) {
+bool pager_block_put(struct pager *d, const struct pager_block *b) {
+    struct pager_blocks *told = &d->blocks;
     lock_take(&told->lock);
     bool room = told->count < PAGER_TOLD_MAX;
     if (room) {
@@ -105,20 +95,8 @@ static bool put(struct pager_blocks *told, const struct pager_block *b) {
     return room;
 }
 
-void pager_block(addr_t start, uint64_t bytes, bool live) {
-    struct pager_block b = {start, bytes, live};
-    if (pager_block_bypass_end() || (!live && ledger_is_captured(session.ledger, start)))
-        return;
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        bool later = put(&d->blocks, &b);
-        if (later && (live || __atomic_load_n(&d->markers.watched, __ATOMIC_SEQ_CST)))
-            continue;  /* the watcher hears of it before it sleeps */
-        pager_lock(d); /* who waits for a block to die may be the only one left */
-        pager_blocks_hear(d);
-        if (!later)
-            hear(d, &b);
-        if (pager_moves(d))
-            pager_wake(d);
-        pager_unlock(d);
-    }
+void pager_hear_wait(void) {
+    struct patience need = {.what = PATIENCE_NEED};
+    while (is(CATCHING_UP) && patience_rest(&need))
+        ;
 }

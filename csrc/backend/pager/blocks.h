@@ -13,6 +13,8 @@ bool pager_hears(void);
 /* From now on. The device is the only one. Under the lock; pager_hear_before takes it, and takes NULL. */
 void pager_hear(struct pager *d);
 void pager_hear_before(struct pager *d);
+/* Until it has caught up. */
+void pager_hear_wait(void);
 /* One that need not be the framework's begins (or ends) now. Under the lock. */
 void pager_block_change(struct pager *d, addr_t start, uint64_t bytes, bool live);
 
@@ -33,9 +35,9 @@ struct pager_blocks {
 /* The engine hears of all of them: before memory comes or goes, an operation is admitted or a move begins. Under the
  * lock. */
 void pager_blocks_hear(struct pager *d);
-
-/* See backend.h. */
-void pager_block_before(void);
-void pager_block(addr_t start, uint64_t bytes, bool live);
+/* Of one. Under the lock. */
+void pager_block_hear(struct pager *d, const struct pager_block *b);
+/* It hears of the block later. False: there are too many. */
+bool pager_block_put(struct pager *d, const struct pager_block *b);
 
 #endif

@@ -51,7 +51,6 @@ static void judge(struct pager *d, struct pager_move *m) {
 
 struct pager_move *pager_move_take(struct pager *d, int lane) {
     struct ulms_move given;
-    pager_blocks_hear(d); /* what is dead need not be copied */
     if (pager_opaque_runs(d) || !ulms_engine_next(d->engine.core, lane, &given))
         return NULL;
     struct pager_move *m = calloc(1, sizeof *m);

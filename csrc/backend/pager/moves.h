@@ -35,7 +35,8 @@ struct pager_moves {
 
 struct pager;
 
-/* Takes the lane's next move and enters it among those under way. Under the lock. */
+/* Takes the lane's next move and enters it among those under way. The engine has heard of all blocks: what is dead need
+ * not be copied. Under the lock. */
 struct pager_move *pager_move_take(struct pager *d, int lane);
 /* One that the engine has nothing to do with, of one page that is not on the device: until pager_move_done nobody uses
  * it. Returns its id; 0: no memory. Under the lock. */

@@ -56,7 +56,8 @@ static void issue_all(struct pager *d, const struct op *op, uint64_t serial) {
     struct pager_visit v = pager_enter(d->contexts.program);
     if (!v.relaxed.on)
         pager_give_up(d, PAGER_UNRELAXED);
-    for (struct pager_move *m; pager_moves(d) && (m = pager_move_take(d, ULMS_LANE_IN));)
+    pager_blocks_hear(d);
+    for (struct pager_move *m; pager_moves(d) && (m = pager_move_take(d, ULMS_LANE_IN)); pager_blocks_hear(d))
         issue(d, m);
     if (pager_moves(d))
         ulms_engine_admit(d->engine.core, serial, 0, &wait);

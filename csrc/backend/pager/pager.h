@@ -4,6 +4,7 @@
 #define ULMS_PAGER_H
 
 #include "backend/pager/admission.h"
+#include "backend/pager/allocator.h"
 #include "backend/pager/blocks.h"
 #include "backend/pager/budget.h"
 #include "backend/pager/bypass.h"
