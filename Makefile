@@ -78,8 +78,7 @@ gpu: $(INSTALLED) ## the tests that need a real GPU; wants ULMS_MANAGED_LIMIT of
 	@$(PY) -m pytest tests -m gpu
 
 format: $(TOOLS) ## format C and Python
-	@find broker share csrc hooks emulator tests bench lab examples -name '*.[ch]' -print0 | xargs -0 clang-format -i
-	@ruff check --fix-only --quiet . && ruff format --quiet .
+	@$(PY) .ci/steps.py format
 
 build: $(INSTALLED) ## the package, into .venv (OFFLINE: build/site)
 

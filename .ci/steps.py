@@ -1,12 +1,12 @@
 """Runs the checks of a change and ends with one table.
 
 `steps.py GROUP...` runs the named groups: lint, c, sanitizers, unit, emu, alone; check: quick unit
-tests. Steps run one after the other, but for two pairs. Linters, each of which fills one processor,
-run beside what is compiled. Unit tests run beside those whose verdict depends on time: these mostly
-sleep, and the others get only the time that is left over. Each step's output goes to build/logs/;
-the end of it is shown when the step fails. A failed step does not stop the others.
-Exit status 1 when any failed. A tool that is missing fails its step, except offline (OFFLINE=1),
-where the step is skipped and says so.
+tests; format changes what lint would refuse. Steps run one after the other, but for two pairs.
+Linters, each of which fills one processor, run beside what is compiled. Unit tests run beside those
+whose verdict depends on time: these mostly sleep, and the others get only the time that is left
+over. Each step's output goes to build/logs/; the end of it is shown when the step fails. A failed
+step does not stop the others. Exit status 1 when any failed. A tool that is missing fails its step,
+except offline (OFFLINE=1), where the step is skipped and says so.
 """
 
 import argparse
@@ -45,7 +45,12 @@ JOBS = min(4, len(os.sched_getaffinity(0)))
 HANGS_S = 400
 """A test that takes longer hangs."""
 
-STAGES = ((("lint",), ("c", "sanitizers")), (("check", "emu"),), (("alone",), ("unit",)))
+STAGES = (
+    (("format",),),
+    (("lint",), ("c", "sanitizers")),
+    (("check", "emu"),),
+    (("alone",), ("unit",)),
+)
 """Groups, one stage after the other; in a stage its lanes beside one another."""
 
 
@@ -124,6 +129,12 @@ def all_steps() -> list[Step]:
     """Every step, in the order in which they run."""
     ctests, ctest_junit = ctest(BUILD, "ctest")
     return [
+        Step("format", "format C", (("clang-format", "-i", *C_FILES),)),
+        Step(
+            "format",
+            "format Python",
+            (("ruff", "check", "--fix-only", "--quiet", "."), ("ruff", "format", "--quiet", ".")),
+        ),
         Step("lint", "clang-format", (("clang-format", "--dry-run", "-Werror", *C_FILES),)),
         Step("lint", "ruff check", (("ruff", "check", "."),)),
         Step("lint", "ruff format", (("ruff", "format", "--check", "."),)),

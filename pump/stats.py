@@ -155,17 +155,6 @@ def change(earlier: Snapshot, later: Snapshot) -> Change:
     )
 
 
-def find(folder: Path = FOLDER) -> list[Path]:
-    """Files of programs that run now, oldest first. What dead programs of this user left behind is
-    removed; one of another container's may look dead, and stays."""
-    return [snapshot.path for snapshot in running(folder)]
-
-
-def find_pid(pid: int, folder: Path = FOLDER) -> Path:
-    """The file of a running program. Raises StatsError when it has none."""
-    return running_pid(pid, folder).path
-
-
 def running_pid(pid: int, folder: Path = FOLDER) -> Snapshot:
     """A running program. Raises StatsError when it shows no counters."""
     for snapshot in running(folder):
@@ -175,7 +164,9 @@ def running_pid(pid: int, folder: Path = FOLDER) -> Snapshot:
 
 
 def running(folder: Path = FOLDER) -> list[Snapshot]:
-    """Programs that run now, as `find` finds them."""
+    """Programs that run now, oldest first. What dead programs of this user left behind is removed;
+    one of another container's may look dead, and stays.
+    """
     live = []
     for path in folder.glob(_PATTERN):
         try:

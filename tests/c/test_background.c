@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/background.h"
@@ -57,6 +58,11 @@ TEST(a_thread_is_waited_for_so_long) {
     uint64_t before = clock_ns(), until = before + 20000000;
     CHECK(!background_join(thread, until));
     CHECK(clock_ns() >= until);
+    struct rusage slept, looked;
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &slept), 0);
+    CHECK(!background_join(thread, clock_ns() + 200000000));
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &looked), 0);
+    CHECK(looked.ru_nvcsw - slept.ru_nvcsw < 200); /* so often it slept */
     __atomic_store_n(&told, true, __ATOMIC_RELEASE);
     CHECK(background_join(thread, UINT64_MAX));
 }

@@ -228,7 +228,7 @@ def wait_for_counters(pid: int) -> Path:
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         try:
-            path = stats.find_pid(pid)
+            path = stats.running_pid(pid).path
             if stats.read(path)["kernels"]:
                 return path
         except stats.StatsError:

@@ -181,7 +181,7 @@ def wait_until_held(pid: int, trace: Path) -> Path:
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         try:
-            path = stats.find_pid(pid)
+            path = stats.running_pid(pid).path
             if stats.read(path).held and tells_of_moves(trace):
                 return path
         except (stats.StatsError, TraceError, FileNotFoundError):

@@ -20,7 +20,7 @@ import pytest
 from bench.emulator.run import build
 from pump.paths import installed
 from pump.share.broker import ShareError, status, suspend
-from pump.stats import StatsError, find_pid, read
+from pump.stats import StatsError, running_pid
 from tests.conftest import PATIENCE_S
 from tests.emu.test_sharing import SHAPES, Device, said
 from tests.tenants import GIB, RefusedError, Tenant, broker, message
@@ -179,7 +179,7 @@ class Schedule:
 def issued(process: int) -> int:
     """Operations of a program so far; -1: it does not say."""
     try:
-        return read(find_pid(process)).counters["operations"].value
+        return running_pid(process).counters["operations"].value
     except (OSError, StatsError):
         return -1
 

@@ -70,7 +70,7 @@ def test_what_is_no_file_of_counters_is_not_read(folder: Path, name: str) -> Non
 
 def test_a_look_at_such_a_folder_ends(folder: Path) -> None:
     before = sorted(folder.iterdir())
-    assert stats.find(folder) == []
+    assert stats.running(folder) == []
     assert sorted(folder.iterdir()) == before
 
 
@@ -82,7 +82,7 @@ def test_another_users_counters_are_not_read_but_by_root(counters: bytes, tmp_pa
     path.chmod(0o644)
     os.chown(path, 12345, 12345)
     assert stats.read(path)["operations"] == 64
-    assert stats.find(tmp_path) == []
+    assert stats.running(tmp_path) == []
     assert path.exists()  # root removes its own
     pid = os.fork()
     if pid == 0:
@@ -107,7 +107,7 @@ def test_what_dead_processes_of_ours_left_is_removed(counters: bytes, tmp_path: 
     own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     header["pid"], header["process_start"] = os.getpid(), int(own[19])
     alive.write_bytes(header.tobytes() + counters[header.nbytes :])
-    assert stats.find(tmp_path) == [alive]
+    assert [found.path for found in stats.running(tmp_path)] == [alive]
     assert sorted(tmp_path.iterdir()) == sorted([elsewhere, alive])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pump.stats import _HEADER, Held, StatsError, change, find, find_pid, read
+from pump.stats import _HEADER, Held, StatsError, change, read, running, running_pid
 from tests.conftest import TRACE_WRITER
 
 
@@ -76,8 +76,8 @@ def test_a_running_program(writer: Path, tmp_path: Path) -> None:
         assert difference.counts["operations"] == 0
         assert difference.rate("kernels") == pytest.approx(20 / difference.seconds)
         assert change(first, replace(later, taken_ns=first.taken_ns)).rate("kernels") == 0
-        assert find(tmp_path) == [path]
-        assert find_pid(program.pid, tmp_path) == path
+        assert [found.path for found in running(tmp_path)] == [path]
+        assert running_pid(program.pid, tmp_path).path == path
     assert not path.exists()
     with pytest.raises(KeyError):
         later["nothing"]
@@ -91,9 +91,9 @@ def test_what_a_killed_program_leaves_is_known_as_dead(writer: Path, tmp_path: P
         program.process.wait(30)
     assert path.exists()
     assert not read(path).alive
-    assert find(tmp_path) == []
+    assert running(tmp_path) == []
     with pytest.raises(StatsError, match="shows no counters"):
-        find_pid(program.pid, tmp_path)
+        running_pid(program.pid, tmp_path)
 
 
 @pytest.mark.unit
@@ -105,7 +105,7 @@ def test_a_recycled_process_id_is_not_taken_for_the_program(writer: Path, tmp_pa
         other = tmp_path / "ulms-2-2"
         other.write_bytes(data)
         assert not read(other).alive
-        assert find(tmp_path) == [path]
+        assert [found.path for found in running(tmp_path)] == [path]
 
 
 @pytest.mark.unit
@@ -137,7 +137,7 @@ def test_what_holds_no_counters_is_one_line(writer: Path, tmp_path: Path) -> Non
             read(path)
         assert str(error.value).startswith(f"{path}: ")
         assert "\n" not in str(error.value)
-        assert find(tmp_path) == []
+        assert running(tmp_path) == []
     chance = random.Random(1)
     messages = []
     for _ in range(1000):  # the part that describes the rest
