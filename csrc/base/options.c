@@ -213,7 +213,7 @@ static const struct {
       "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},
      parse_share_folder},
     {{"ULMS_SUSPEND_SIGNAL", "", "", "USR1, USR2 or TSTP",
-      "this signal suspends a program that shares the GPU, and CONT resumes it, unless the program handles one"},
+      "this signal suspends a program that shares the GPU, and CONT resumes it, unless the program handles it"},
      parse_suspend_signal},
     {{"ULMS_FILE_DIR", "", "", "the path of a folder",
       "host memory of a suspended program may go to files in this folder (`pump suspend --to`), in vmm; not set: "

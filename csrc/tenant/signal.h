@@ -2,7 +2,7 @@
 #ifndef TENANT_SIGNAL_H
 #define TENANT_SIGNAL_H
 
-/* ULMS_SUSPEND_SIGNAL suspends from now on, and SIGCONT resumes; not set, or where the program handles one of them:
+/* ULMS_SUSPEND_SIGNAL suspends from now on, and SIGCONT resumes; not set, or where the program handles the first:
  * nothing happens, which is told. Any number of times. */
 void tenant_signals_open(void);
 

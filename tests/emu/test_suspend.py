@@ -391,8 +391,29 @@ def test_a_handler_is_neither_replaced_nor_set_unasked(device: Device, own: bool
     assert (
         complaints
         == "[ulms] WARN: ULMS_SUSPEND_SIGNAL has no effect: the program handles" * own
-        + (" this signal, or CONT, itself\n" * own)
+        + (" this signal itself\n" * own)
     )
+
+
+CONTINUES = """
+import os, signal, threading, time
+start, value = allocated(32 * MIB), 0
+fill(start, value, 32 * MIB)
+for round in range(2):
+    signal.signal(signal.SIGCONT, lambda *_: print("own", flush=True))
+    os.kill(os.getpid(), signal.SIGUSR1)
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGCONT)).start()
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        value += 1
+        fill(start, value, 32 * MIB)
+print(words_of(start, 32 * MIB) == {value})
+"""
+
+
+def test_a_handler_of_cont_that_comes_later_resumes_too(device: Device) -> None:
+    program = device.small(CONTINUES, "vmm", "g", ULMS_SUSPEND_SIGNAL="USR1")
+    assert program.communicate(timeout=PATIENCE_S) == ("own\nown\nTrue\n", "")
 
 
 WAITS = """
