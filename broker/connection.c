@@ -122,7 +122,7 @@ static bool suspend(int socket, const struct share_suspend *said, uint64_t now) 
     struct share_message m = {.kind = SHARE_WELCOME};
     char why[SHARE_TEXT_MAX] = "a text that ends is accepted";
     bool whole = memchr(said->who, 0, sizeof said->who) && memchr(said->folder, 0, sizeof said->folder);
-    if (!whole || said->suspended > 1 || !suspend_named(said, now, why)) {
+    if (!whole || said->suspended > 1 || said->context > SHARE_CONTEXT_IS_BACK || !suspend_named(said, now, why)) {
         refuse(socket, why);
         return false;
     }

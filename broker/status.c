@@ -89,7 +89,9 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     number("stays", t->report.stays);
     number("filed", t->report.filed);
     text("unfiled", t->report.unfiled);
-    number("files", *t->page->file.folder && t->report.file != t->page->file.number);
+    bool files = *t->page->file.folder || t->page->file.context;
+    number("files", files && t->report.file != t->page->file.number);
+    number("released", t->report.released == t->page->file.number + 1);
     number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);

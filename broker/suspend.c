@@ -20,13 +20,20 @@ static long process_number(const char *text) {
     return good ? strtol(text, NULL, 10) : 0;
 }
 
+static bool is_released(const struct tenant *t) {
+    return t->report.released == t->page->file.number + 1;
+}
+
 /* joiners: who joins its group later is suspended, too. */
 static void suspend_one(struct tenant *t, const struct share_suspend *said, bool joiners, uint64_t now) {
     bool suspended = said->suspended;
     group_of(t->group)->suspended = suspended && (joiners || group_of(t->group)->suspended);
     t->own = false;
-    if (*said->folder || *t->page->file.folder)
-        share_page_file(t->page, said->folder);
+    const struct share_file *before = &t->page->file;
+    bool stays_away = is_released(t) && said->context != SHARE_CONTEXT_IS_BACK;
+    bool context = (suspended && said->context == SHARE_CONTEXT_LEAVES) || stays_away;
+    if (!stays_away && (*said->folder || context || *before->folder || before->context || t->report.released))
+        share_page_file(t->page, said->folder, context);
     tenant_suspend(t, suspended, now);
 }
 
@@ -37,10 +44,22 @@ void suspend_own(struct tenant *t, bool suspended, uint64_t now) {
     tenant_suspend(t, suspended, now);
 }
 
+static bool is_meant(const struct tenant *t, uint32_t group, long pid) {
+    return group ? t->group == group : pid && t->pid == pid;
+}
+
+/* Only who looks after its context may resume it. */
+static bool may_resume(uint32_t group, long pid, const struct share_suspend *said) {
+    bool may = true;
+    for (const struct tenant *t = tenants_first(); t && !said->suspended && !said->context; t = t->next)
+        may = may && !(is_meant(t, group, pid) && is_released(t));
+    return may;
+}
+
 static bool suspend(uint32_t group, long pid, const struct share_suspend *said, uint64_t now) {
     bool any = false;
     for (struct tenant *t = tenants_first(); t; t = t->next)
-        if (group ? t->group == group : pid && t->pid == pid) {
+        if (is_meant(t, group, pid)) {
             any = true;
             suspend_one(t, said, group > 0, now);
         }
@@ -56,6 +75,10 @@ bool suspend_named(const struct share_suspend *said, uint64_t now, char why[SHAR
     if (group && pid) {
         snprintf(why, SHARE_TEXT_MAX, "a share has this name: type %s%ld for the share, %s%ld for the process",
                  of_share, pid, of_process, pid);
+        return false;
+    }
+    if (!may_resume(group, pid, said)) {
+        snprintf(why, SHARE_TEXT_MAX, "its context is not on the GPU: `pump resume` brings it back");
         return false;
     }
     return suspend(group, pid, said, now);

@@ -9,7 +9,7 @@
 #include "share/message.h"
 
 /* Suspends or resumes the tenants of a group or of a process, on every GPU. Their host memory goes to a file in the
- * folder; "": it stays. Who joins a suspended group, or is of a
+ * folder; "": it stays. They let go of the device if their context is to leave. Who joins a suspended group, or is of a
  * suspended process, is suspended, until any of them is resumed. False: `why` says why not. */
 bool suspend_named(const struct share_suspend *said, uint64_t now, char why[SHARE_TEXT_MAX]);
 

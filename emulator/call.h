@@ -30,8 +30,8 @@ enum call_need {
 /* CUDA_SUCCESS, or what the function must answer. *c: the current context where one is needed. *inside: call_leave
  * counts it as over. */
 CUresult call_enter(struct call *call, unsigned need, CUcontext *c, bool *inside);
-/* checkpoint.c: waits while the process is locked by another one. False: *error is what the function must answer. */
-bool checkpoint_passes(bool *inside, CUresult *error);
+/* checkpoint.c: waits while the process is locked by another one. */
+void checkpoint_pass(bool *inside);
 void call_leave(const bool *inside);
 /* Says once on stderr that a function is not emulated; CUDA_ERROR_NOT_SUPPORTED. */
 CUresult call_absent(struct call *call);

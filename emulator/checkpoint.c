@@ -13,26 +13,20 @@ static bool still(struct shared_life *l) {
     return atomic_load(&l->calls) == 0 && atomic_load(&l->operations) == 0;
 }
 
-bool checkpoint_passes(bool *inside, CUresult *error) {
+void checkpoint_pass(bool *inside) {
     struct shared_life *l = shared_life();
     bool nested = thread_self()->calls > 0;
-    *error = CUDA_SUCCESS;
     if (!shared_with_others())
-        return true;
+        return;
     for (;;) {
         atomic_fetch_add(&l->calls, 1);
-        int state = atomic_load(&l->state);
-        if (state == CU_PROCESS_STATE_RUNNING || nested)
+        if (atomic_load(&l->state) == CU_PROCESS_STATE_RUNNING || nested)
             break;
         atomic_fetch_sub(&l->calls, 1);
-        if (state == CU_PROCESS_STATE_FAILED) {
-            *error = CUDA_ERROR_UNKNOWN;
-            return false;
-        }
         usleep(LOOK_US);
     }
     thread_self()->calls++;
-    return *inside = true;
+    *inside = true;
 }
 
 void call_leave(const bool *inside) {
@@ -85,10 +79,8 @@ CALL(cuCheckpointProcessCheckpoint, CALL_DRIVER, int pid, CUcheckpointCheckpoint
 
 CALL(cuCheckpointProcessRestore, CALL_DRIVER, int pid, CUcheckpointRestoreArgs *args) {
     LIFE_OF(pid, CU_PROCESS_STATE_CHECKPOINTED);
-    if (atomic_load(&l->on_host)) {
-        atomic_store(&l->state, CU_PROCESS_STATE_FAILED);
+    if (atomic_load(&l->on_host))
         return CUDA_ERROR_UNKNOWN;
-    }
     if (atomic_load(&l->stuck))
         return CUDA_ERROR_OPERATING_SYSTEM;
     if (!shared_hold_again(pid, devices[0].memory)) {

@@ -41,7 +41,7 @@ struct shared_life {
     atomic_uint calls;        /* under way */
     atomic_ullong operations; /* that have not ended */
     atomic_uint managed;      /* allocations */
-    atomic_uint on_host;      /* handles of host memory */
+    atomic_uint on_host;      /* handles of host memory: with any of them it does not come back */
     atomic_bool stuck;        /* it could not be restored once */
 };
 

@@ -56,6 +56,12 @@ class Nvml:
         self._call("nvmlDeviceGetMemoryInfo", self._device, ctypes.byref(memory))
         return int(memory.used)
 
+    def free(self) -> tuple[int, int]:
+        """Bytes that are free, and of all. Raises NoNvmlError."""
+        memory = _Memory()
+        self._call("nvmlDeviceGetMemoryInfo", self._device, ctypes.byref(memory))
+        return int(memory.free), int(memory.total)
+
     def processes(self) -> dict[int, int]:
         """Bytes by the process that has them, contexts included; without those that it does not
         tell. Raises NoNvmlError.

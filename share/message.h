@@ -17,7 +17,7 @@
 #include "broker/policy.h"
 
 /* One that differs is refused: both ends come with one version of the library. */
-enum { SHARE_VERSION = 8 };
+enum { SHARE_VERSION = 9 };
 
 enum { SHARE_NAME_MAX = 64, SHARE_GPU_BYTES = 16, SHARE_TEXT_MAX = 256, SHARE_REASON_MAX = 64 };
 
@@ -48,6 +48,9 @@ struct share_hello {
     struct policy_group settings;
 };
 
+/* Who lets go of the device is resumed, or suspended without that, only by one that says that its context is back. */
+enum { SHARE_CONTEXT_STAYS = 0, SHARE_CONTEXT_LEAVES = 1, SHARE_CONTEXT_IS_BACK = 2 };
+
 /* What the policy judges, and what only the status and other programs are told. */
 struct share_report {
     struct policy_report policy;
@@ -57,8 +60,11 @@ struct share_report {
     uint64_t stays;   /* bytes of the device that it has while it is suspended, or that the driver has not taken back */
     uint64_t filed;   /* bytes that lie in a file */
     uint64_t file;    /* number of the request (share/page.h) by which all that goes to a file has gone; or 0 */
-    uint64_t away;    /* serial of the lease that suspends it, if all else has left; or 0 */
-    char unfiled[SHARE_REASON_MAX]; /* why not all that was to go to a file went there; "": it did */
+    /* 1 more than the number of the request (share/page.h) by which it lets go of the device: a checkpoint of the
+     * driver's may take its context; or 0 */
+    uint64_t released;
+    uint64_t away;                  /* serial of the lease that suspends it, if all else has left; or 0 */
+    char unfiled[SHARE_REASON_MAX]; /* why not all that was to go to a file, or to be let go of, was; "": it was */
 };
 
 struct share_acknowledge {
@@ -77,6 +83,7 @@ struct share_suspend {
     char who[SHARE_NAME_MAX];    /* a group or the number of a process; share: or pid: before it says which it is */
     char folder[SHARE_TEXT_MAX]; /* of a file that its host memory goes to; "": none */
     uint32_t suspended;          /* 1, or 0: resumed */
+    uint32_t context;            /* SHARE_CONTEXT_... */
     uint32_t number;             /* of a tenant: its page repeats it */
 };
 

@@ -122,8 +122,8 @@ void share_page_quota(struct share_page *page, const struct share_quota *quota) 
     end(page);
 }
 
-void share_page_file(struct share_page *page, const char *folder) {
-    struct share_file file = {.number = page->file.number + 1};
+void share_page_file(struct share_page *page, const char *folder, bool context) {
+    struct share_file file = {.number = page->file.number + 1, .context = context};
     memcpy(file.folder, folder, strnlen(folder, sizeof file.folder - 1));
     begin(page);
     write_words(&page->file, &file, FILE_WORDS);

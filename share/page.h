@@ -23,6 +23,7 @@ struct share_quota {
 struct share_file {
     char folder[SHARE_TEXT_MAX]; /* of a file; "": it stays */
     uint64_t number;             /* of the request; 0: there was none */
+    uint64_t context;            /* 1: to a file in memory if there is no folder, and then it lets go of the device */
 };
 
 struct share_page {
@@ -49,7 +50,7 @@ void share_page_elected(struct share_page *page, bool elected);
 void share_page_asked(struct share_page *page, uint32_t number);
 void share_page_quota(struct share_page *page, const struct share_quota *quota);
 /* Before the lease: a new request. */
-void share_page_file(struct share_page *page, const char *folder);
+void share_page_file(struct share_page *page, const char *folder, bool context);
 /* As it is between two writes. False: the writer died in the middle. */
 bool share_page_read_file(const struct share_page *page, struct share_file *out);
 /* Its sequence, with the lease of that time; 0: the writer died in the middle. */

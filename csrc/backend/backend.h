@@ -88,9 +88,12 @@ struct backend_shares {
     bool (*idle)(int32_t device);
     /* From now on host memory for all that may leave is pinned ahead, where any is. Or (false) no more. */
     void (*pin)(int32_t device, bool pins);
-    /* All has left: from now on what lies on the host goes to a file in the folder; NULL: no more does. On one thread
-     * of ours. */
+    /* All has left: from now on what lies on the host goes to a file in the folder ("": in memory, unless there is a
+     * file); NULL: no more does. On one thread of ours. */
     void (*file)(int32_t device, const char *folder);
+    /* All that lay on the host is in the file: no host memory is the driver's any more, and whoever needs some waits,
+     * until (false). Another process may take the context from the device then. NULL, or why not. Likewise. */
+    const char *(*let_go)(int32_t device, bool lets);
     struct backend_load (*load)(int32_t device);
 };
 

@@ -19,6 +19,7 @@ struct session {
     bool hears_blocks; /* the framework's allocator is believed */
     bool hears_calls;  /* libraries are */
     int devices;
+    bool foreign_handles;          /* atomic: the program made a handle of host memory, or got one of another process */
     uint64_t managed_limit;        /* bytes; 0: none */
     uint64_t file_limit;           /* bytes beyond that */
     void (*capture_unknown)(void); /* this and the next: the backend's, too */

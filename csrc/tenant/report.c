@@ -9,7 +9,7 @@ enum { ALONE_REPORT_NS = 900000000, REPORT_NS = 50000000, BOUND_REPORT_NS = 1000
 enum { QUIET_NS = 300000 }; /* so long after the last operation it no longer wants a turn */
 enum { NEED_PART = 16 };    /* a need that changed by less is no news */
 
-static bool say(struct tenant *t, struct share_message *m) {
+bool tenant_say(struct tenant *t, struct share_message *m) {
     bool sent;
     return connection_send(&t->to, m, &sent) && sent;
 }
@@ -38,7 +38,8 @@ static void file(struct tenant *t, uint64_t number, const char *folder) {
 
 void tenant_file(struct tenant *t) {
     struct share_file asked;
-    bool files = away(t) && t->to.page && share_page_read_file(t->to.page, &asked) && *asked.folder;
+    bool reads = away(t) && t->to.page && share_page_read_file(t->to.page, &asked);
+    bool files = reads && (*asked.folder || asked.context);
     file(t, files ? asked.number : 0, asked.folder);
 }
 
@@ -62,9 +63,10 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
                               .report = {.used = used,
                                          .host = host,
                                          .evicted = load->evicted,
-                                         .stays = load->stays + load->lingers,
+                                         .stays = t->released ? 0 : load->stays + load->lingers,
                                          .filed = load->filed,
                                          .file = load->files ? 0 : t->file,
+                                         .released = t->released ? t->release + 1 : 0,
                                          .away = away(t),
                                          .policy = {.need = load->need,
                                                     .resident = load->held,
@@ -75,10 +77,12 @@ static void report(struct tenant *t, const struct backend_load *load, bool issue
                                                     .in_flight = !idle,
                                                     .ready = 1,
                                                     .um = session.backend == &backend_um}}};
-    if (load->unfiled)
-        snprintf(m.report.unfiled, sizeof m.report.unfiled, "%s", load->unfiled);
-    if (!say(t, &m))
+    const char *unfiled = load->unfiled ? load->unfiled : t->kept;
+    if (unfiled)
+        snprintf(m.report.unfiled, sizeof m.report.unfiled, "%s", unfiled);
+    if (!tenant_say(t, &m))
         return;
+    t->latest = m.report;
     t->reported_ns = clock_ns();
     t->need = load->need;
     t->used = used;
@@ -117,7 +121,7 @@ void tenant_acknowledge(struct tenant *t) {
     bool fits = held <= t->lease.budget || (t->lease.suspended && held <= load.stays);
     if (!fits && (clock_ns() < t->acknowledged_ns + ACKNOWLEDGE_NS || held == t->held))
         return;
-    if (say(t, &m)) {
+    if (tenant_say(t, &m)) {
         t->acknowledged_ns = clock_ns();
         t->held = held;
         t->unacknowledged = !fits;
@@ -132,13 +136,13 @@ void tenant_drained(struct tenant *t) {
         return;
     struct backend_load load = tenant_backend()->load(t->device);
     report(t, &load, issues(t), true);
-    t->drains = !say(t, &m);
+    t->drains = !tenant_say(t, &m);
     TENANT_TELL("device %d: drained after %llu us", t->device, tenant_since(t));
 }
 
 void tenant_ask(struct tenant *t) {
     uint32_t asked = tenants_asked();
     struct share_message m = {.kind = SHARE_SUSPEND, .suspend = {.suspended = asked % 2, .number = asked}};
-    if (asked != t->asked && say(t, &m))
+    if (asked != t->asked && tenant_say(t, &m))
         t->asked = asked;
 }

@@ -36,6 +36,13 @@ struct tenant {
     uint64_t filed;            /* the same, as reported last, once it has gone */
     uint64_t budget;           /* the latest while it was not suspended, nor resumed just now; 0: none */
     uint64_t resumed_ns;
+    struct share_hello hello;   /* what does not change of it, once it is known */
+    struct share_report latest; /* that was said */
+    bool released;    /* it lets go of the device: this thread calls no driver, and asks the backend nothing */
+    uint64_t release; /* number of the last request to do so, or when it joined, that was followed or refused */
+    uint64_t serial;  /* while it is released: of the lease that was acknowledged */
+    unsigned tries;
+    const char *kept; /* why it does not let go; NULL: nobody asks for that, or it does */
     uint64_t held;    /* bytes: acknowledged last */
     uint64_t gate_ns; /* when its gate opened or closed last */
     uint64_t told_ns; /* when that was told last */
@@ -78,6 +85,13 @@ void tenant_ask(struct tenant *t);
 /* Once all has left, host memory goes to a file where that is asked for, until it is resumed. */
 void tenant_file(struct tenant *t);
 void tenant_unfile(struct tenant *t);
+
+bool tenant_say(struct tenant *t, struct share_message *m);
+
+/* release.c: lets go of the device, where that is asked for and possible. */
+void tenant_release(struct tenant *t);
+/* Answers while it is released. False: it is no more. */
+bool tenant_is_released(struct tenant *t);
 
 /* lease.c: what is heard, and done about it. */
 void tenant_read(struct tenant *t);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/background.h"
 #include "base/capacity.h"
@@ -21,6 +22,7 @@ enum {
     BOUND_NS = 200000,     /* while others wait for the end of its turn */
     HAS_TURN_NS = 1000000, /* while others want the device, too */
     WAITS_NS = 20000000,   /* without a turn */
+    RELEASED_NS = 100000000,
     ALONE_NS = 500000000,  /* until it looks whether the broker lives */
     AGAIN_NS = 1000000000, /* until it looks for a broker again */
     END_NS = 1000000000
@@ -45,6 +47,10 @@ static bool is_handed_over(const struct tenant *t) {
 /* How long there is nothing to do then; 0: it is to look again at once. */
 static uint64_t serve(struct tenant *t) {
     uint32_t heard = __atomic_load_n(&t->to.page->asked, __ATOMIC_ACQUIRE); /* before the lease */
+    if (tenant_is_released(t)) {
+        tenant_ask(t);
+        return RELEASED_NS;
+    }
     tenant_read(t);
     if (t->drains)
         tenant_drained(t);
@@ -52,6 +58,7 @@ static uint64_t serve(struct tenant *t) {
         tenant_acknowledge(t);
     tenant_file(t);
     tenant_report(t);
+    tenant_release(t);
     if (heard)
         __atomic_store_n(&t->heard, heard, __ATOMIC_RELEASE);
     tenant_ask(t);
@@ -66,20 +73,23 @@ static uint64_t serve(struct tenant *t) {
                                                      : HAS_TURN_NS;
 }
 
-static struct share_message hello(const struct tenant *t) {
+static void learn(struct tenant *t) {
     const struct share_option *o = &ulms_options.share;
-    struct share_message m = {.hello = {.rate = LINK_RATE,
-                                        .held = tenant_backend()->load(t->device).held,
-                                        .sets = o->settings.said != 0,
-                                        .settings = o->settings.to}};
     size_t total = 0;
     CUuuid uuid = {{0}};
-    snprintf(m.hello.group, sizeof m.hello.group, "%s", o->name);
+    t->hello = (struct share_hello){.rate = LINK_RATE, .sets = o->settings.said != 0, .settings = o->settings.to};
+    snprintf(t->hello.group, sizeof t->hello.group, "%s", o->name);
     REAL(cuDeviceTotalMem_v2, 0)(&total, t->device);
     REAL(cuDeviceGetUuid_v2, 0)(&uuid, t->device);
-    memcpy(m.hello.gpu, uuid.bytes, sizeof m.hello.gpu);
-    m.hello.capacity = total - total / OTHERS;
-    return m;
+    memcpy(t->hello.gpu, uuid.bytes, sizeof t->hello.gpu);
+    t->hello.capacity = total - total / OTHERS;
+}
+
+static struct share_message hello(struct tenant *t) {
+    if (!t->hello.capacity)
+        learn(t);
+    t->hello.held = t->released ? t->latest.policy.resident : tenant_backend()->load(t->device).held;
+    return (struct share_message){.hello = t->hello};
 }
 
 static bool join(struct tenant *t) {
@@ -88,6 +98,8 @@ static bool join(struct tenant *t) {
         return false;
     t->lease = (struct policy_lease){.serial = 0, .pin = t->lease.pin};
     t->sequence = 0;
+    t->release = t->to.page->file.number;
+    t->serial = 0;
     t->wanted = false;
     __atomic_store_n(&t->away, 0, __ATOMIC_RELAXED);
     t->asked = tenants_asked();
@@ -109,6 +121,13 @@ static void leave(struct tenant *t) {
 }
 
 static void lose(struct tenant *t) {
+    if (t->released) {
+        connection_close(&t->to);
+        log_warn("the broker is gone, and the program's context is not on the GPU: `pump share start` and then `pump "
+                 "resume %d` bring it back",
+                 (int)getpid());
+        return;
+    }
     leave(t);
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
@@ -224,6 +243,7 @@ void tenants_stop(void) {
             continue;
         tenant_wake(i);
         tenants[i]->joined = true;
+        tenant_backend()->let_go(i, false);
         background_join(tenants[i]->thread, until);
         tenant_backend()->close(i, false);
         tenant_backend()->bound(i, 0);

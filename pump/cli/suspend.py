@@ -3,10 +3,13 @@
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pump import checkpoint
 from pump.cli import tenants
+from pump.nvml import NoNvmlError
 from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
@@ -16,6 +19,8 @@ from pump.terminal.status import Status
 LOOK_S = 0.01
 TOLD_S = 1.0
 """So often progress is told."""
+CONTEXT, CONTEXT_PART = 1 << 30, 16
+"""Bytes that a context takes at most, and a part of the device."""
 
 
 class Suspend:
@@ -36,6 +41,11 @@ class Suspend:
             help="its host memory goes to a file there, where its ULMS_FILE_DIR allows it",
         )
         parser.add_argument(
+            "--with-context",
+            action="store_true",
+            help="its context, modules and graphs leave the GPU, too (vmm; driver 570 or newer)",
+        )
+        parser.add_argument(
             "--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (60)"
         )
 
@@ -44,13 +54,16 @@ class Suspend:
         try:
             before = {key(row): row for row in found(args.who)}
             folder = str(args.to.resolve()) if args.to else ""
-            broker.suspend(broker.folder(), args.who, suspended=True, folder=folder)
-            left = self.wait(args.who, args.timeout)
+            context = args.with_context or any(row["released"] for row in before.values())
+            asks = "LEAVES" if context else "STAYS"
+            broker.suspend(broker.folder(), args.who, suspended=True, folder=folder, context=asks)
+            left = self.wait(args.who, args.timeout, context=context)
+            contexts = self.take_contexts(left, args.timeout, folder) if context else {}
         except ShareError as error:
             raise UsageError(str(error)) from error
         for row in tenants.counted(left):
             if "away_ns" in row:
-                print(gone(before.get(key(row), row), row))
+                print(gone(before.get(key(row), row), row, contexts.get(row["pid"])))
                 if args.to and not row["unfiled"]:
                     print(f"{name(row)}: {format_size(row['filed'])} are in a file in {args.to}")
         late = [row for row in left if not is_gone(row)]
@@ -61,6 +74,13 @@ class Suspend:
                 f" `pump resume {args.who}` undoes it",
                 file=sys.stderr,
             )
+        stay = [row for row in left if is_gone(row) and contexts.get(row["pid"], ("", 0))[0]]
+        for row in stay:
+            print(
+                f"pump: {name(row)} is suspended, but its context stays on the GPU:"
+                f" {contexts[row['pid']][0]}",
+                file=sys.stderr,
+            )
         kept = [row for row in left if is_gone(row) and row["unfiled"]] if args.to else []
         for row in kept:
             print(
@@ -68,16 +88,36 @@ class Suspend:
                 f" {args.to}: {row['unfiled']}. {format_size(row['filed'])} are",
                 file=sys.stderr,
             )
-        return Status.FAILED if late or kept else Status.DONE
+        return Status.FAILED if late or stay or kept else Status.DONE
 
-    def wait(self, who: str, seconds: float) -> list[dict[str, Any]]:
-        """Their rows, once all have left or have ended, or so much later."""
+    def take_contexts(
+        self, rows: list[dict[str, Any]], seconds: float, folder: str
+    ) -> dict[int, tuple[str, float]]:
+        """Of each process, by its number: why its context stays ("": it does not), and how long
+        that took.
+        """
+        contexts = {}
+        for pid in {row["pid"] for row in rows}:
+            mine = [row for row in rows if row["pid"] == pid]
+            kept = [row["unfiled"] or "not all has left" for row in mine if not row["released"]]
+            began = time.monotonic()
+            why = kept[0] if kept else checkpoint.take(pid, seconds, partial(lets_go, pid)).error
+            contexts[pid] = why, time.monotonic() - began
+            if why:
+                at, who = broker.folder(), f"pid:{pid}"
+                if why != checkpoint.RESUMED:
+                    broker.suspend(at, who, suspended=True, folder=folder, context="IS_BACK")
+        return contexts
+
+    def wait(self, who: str, seconds: float, *, context: bool) -> list[dict[str, Any]]:
+        """Their rows, once all have left or have ended, or so much later. `context`: and let go."""
         told = time.monotonic()
         end = told + seconds
         while True:
             rows = found(who)
             now = time.monotonic()
-            stay = [row for row in rows if row["suspended"] and not is_gone(row)]
+            away = [row for row in rows if is_gone(row) and (is_ready(row) or not context)]
+            stay = [row for row in rows if row["suspended"] and row not in away]
             if not stay or now > end:
                 return [row for row in rows if row["suspended"]]
             if now > told + TOLD_S:
@@ -93,6 +133,8 @@ class Suspend:
 class Resume:
     """Let a program go on that was suspended.
 
+    Where its context left, too, the driver brings that back first.
+
     Its first operation runs as soon as its memory is back, which the rest follows.
     """
 
@@ -105,13 +147,45 @@ class Resume:
     def main(self, args: argparse.Namespace) -> int:
         """A line a process."""
         try:
-            were = [row for row in found(args.who) if row["suspended"]]
-            broker.suspend(broker.folder(), args.who, suspended=False)
+            were = [row for row in found(args.who) if row["suspended"] or row["released"]]
+            contexts = bring_contexts(were)
+            stay = {pid for pid, why in contexts.items() if why}
+            goes_on = {f"pid:{row['pid']}" for row in were if row["pid"] not in stay}
+            for who in sorted(goes_on) if stay else [args.who]:
+                broker.suspend(broker.folder(), who, suspended=False, context="IS_BACK")
         except ShareError as error:
             raise UsageError(str(error)) from error
         for row in were:
-            print(f"{name(row)} goes on")
-        return 0
+            if row["pid"] not in stay:
+                print(f"{name(row)} goes on")
+            else:
+                why = contexts[row["pid"]]
+                print(f"pump: {name(row)} stays as it is: {why}", file=sys.stderr)
+        return Status.FAILED if stay else Status.DONE
+
+
+def bring_contexts(rows: list[dict[str, Any]]) -> dict[int, str]:
+    """Of each process whose context left, by its number: why it did not come back; "": it did."""
+    away = [row for row in rows if row["released"]]
+    lacks = {row["pid"]: why for row in away if (why := no_room(row))}
+    contexts = {row["pid"]: lacks.get(row["pid"], "") for row in away}
+    for pid, why in contexts.items():
+        contexts[pid] = why or checkpoint.bring(pid).error
+    return contexts
+
+
+def no_room(row: dict[str, Any]) -> str:
+    """Why not to ask the driver; "": it has room. It loses a process that it has none for."""
+    try:
+        free, whole = tenants.nvml(row["gpu"]).free()
+    except NoNvmlError:
+        return ""
+    need = row["resident"] + min(CONTEXT, whole // CONTEXT_PART)
+    return (
+        f"its context may need {format_size(need)} of the GPU, and {format_size(free)} are free"
+        if free < need
+        else ""
+    )
 
 
 def who_is(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +205,17 @@ def is_gone(row: dict[str, Any]) -> bool:
     return "away_ns" in row and not row["files"]
 
 
+def lets_go(pid: int) -> bool:
+    """On all its GPUs."""
+    rows = found(f"pid:{pid}")
+    return bool(rows) and all(row["released"] for row in rows)
+
+
+def is_ready(row: dict[str, Any]) -> bool:
+    """It lets go of the device, or says why not."""
+    return bool(row["released"] or row["unfiled"])
+
+
 def key(row: dict[str, Any]) -> tuple[str, int]:
     """A process on a GPU."""
     return row["gpu"], row["tenant"]
@@ -141,8 +226,10 @@ def name(row: dict[str, Any]) -> str:
     return f"{row['group']}, process {row['pid']} ({row['program']})"
 
 
-def gone(before: dict[str, Any], row: dict[str, Any]) -> str:
-    """What left, how long it took, and what did not."""
+def gone(
+    before: dict[str, Any], row: dict[str, Any], context: tuple[str, float] | None = None
+) -> str:
+    """What left, how long it took, and what did not. `context`: as take_contexts tells it."""
     left = max(0, before["resident"] - row["resident"])
     moved = row["evicted"] - before["evicted"]
     took = f"{row['away_ns'] / 1e9:.3f} s"
@@ -152,6 +239,8 @@ def gone(before: dict[str, Any], row: dict[str, Any]) -> str:
         if "nvml_used" in row
         else " and its context stay"
     )
+    if context and not context[0]:
+        stays = f"its context followed in {context[1]:.3f} s"
     return (
         f"{name(row)}: {format_size(left)} left the GPU in {took}, {format_size(moved)} of it"
         f" to the host; {stays}"

@@ -93,6 +93,8 @@ def asked(tenant: dict[str, Any]) -> str:
 
 def state(tenant: dict[str, Any], *, alone: bool) -> str:
     """What it does just now."""
+    if tenant["released"]:
+        return "released"
     if tenant["suspended"]:
         put_away = "parked" if tenant["parked"] else "suspended"
         return put_away if "away_ns" in tenant else "leaves"

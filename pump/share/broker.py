@@ -92,9 +92,12 @@ def configure(at: Path, words: str) -> None:
         _told(asks, at, words)
 
 
-def suspend(at: Path, who: str, *, suspended: bool, folder: str = "") -> None:
+def suspend(
+    at: Path, who: str, *, suspended: bool, folder: str = "", context: str = "STAYS"
+) -> None:
     """Suspends or resumes a group, or the process of that number. Host memory goes to a file in
-    the folder, if one is named. Raises ShareError.
+    the folder, if one is named. Their context STAYS, LEAVES, which they let go of then, or IS_BACK.
+    Raises ShareError.
     """
     text = who.encode()
     if len(text) >= _C.SHARE_NAME_MAX:
@@ -102,7 +105,8 @@ def suspend(at: Path, who: str, *, suspended: bool, folder: str = "") -> None:
     path = os.fsencode(folder)
     if len(path) >= _C.SHARE_TEXT_MAX:
         raise ShareError(f"{folder}: fewer than {_C.SHARE_TEXT_MAX} letters are accepted")
-    said = {"who": text, "suspended": suspended, "folder": path}
+    of = getattr(_C, f"SHARE_CONTEXT_{context}")
+    said = {"who": text, "suspended": suspended, "context": of, "folder": path}
     with _connect(at) as asks:
         asks.send(_message("SHARE_SUSPEND", "suspend", said))
         _told(asks, at, who)

@@ -133,7 +133,8 @@ TEST(handles_of_host_memory_do_not_come_back) {
     OK(lock(0));
     OK(cuCheckpointProcessCheckpoint(other, NULL));
     CHECK_EQ(cuCheckpointProcessRestore(other, NULL), CUDA_ERROR_UNKNOWN);
-    CHECK_EQ(state(), CU_PROCESS_STATE_FAILED);
+    CHECK_EQ(cuCheckpointProcessUnlock(other, NULL), CUDA_ERROR_ILLEGAL_STATE);
+    CHECK_EQ(state(), CU_PROCESS_STATE_CHECKPOINTED);
     end();
 }
 

@@ -45,7 +45,14 @@ def tenant(number: int, group: str, **more: object) -> dict[str, Any]:
     """What the broker says of one."""
     names = "had resident budget need waited_ns turns switches refilled evicted filed used"
     zeros = dict.fromkeys([*names.split(), "request", "limit", "hard", "priority"], 0)
-    states = {"suspended": False, "parked": False, "may_issue": 1, "wants": 1, "in_flight": 1}
+    states = {
+        "suspended": False,
+        "parked": False,
+        "released": 0,
+        "may_issue": 1,
+        "wants": 1,
+        "in_flight": 1,
+    }
     return zeros | states | {"tenant": number, "pid": 4000 + number, "group": group} | more
 
 

@@ -49,7 +49,11 @@ def tenant(number: int, pid: int, **more: object) -> dict[str, Any]:
         "group": f"g{number}",
     }
     made |= {"budget": 8 * GIB, "need": 8 * GIB, "resident": 2 * GIB, "used": 8 * GIB, "had": 500}
-    return made | {"suspended": False, "may_issue": 1, "wants": 1, "in_flight": 1} | more
+    return (
+        made
+        | {"suspended": False, "released": 0, "may_issue": 1, "wants": 1, "in_flight": 1}
+        | more
+    )
 
 
 def look(second: int, *found: dict[str, Any], views: tuple[View, ...] = ()) -> Look:

@@ -64,6 +64,8 @@ struct pager_kind {
      * does. NULL: host memory stays. */
     const char *(*file)(struct pager *d, const char *folder);
     void (*load)(const struct pager *d, struct backend_load *load);
+    /* See backend_shares.let_go. Without the lock. NULL: it has no host memory of the driver's. */
+    const char *(*let_go)(struct pager *d, bool lets);
     /* An operation waits for its pages as long as any move gets done: to use them where they are now is dear, or cannot
      * be. Under the lock. NULL: it does not. */
     bool (*insists)(struct pager *d, const struct op *op);

@@ -96,13 +96,22 @@ static void file(int32_t device, const char *folder) {
     if (!d)
         return;
     const char *why = folder ? "only ULMS_BACKEND=vmm knows it" : NULL;
+    if (folder && !*folder)
+        why = "the driver takes no managed memory (ULMS_BACKEND=um)";
     if (d->kind->file)
         why = d->kind->file(d, folder);
-    if (why)
+    if (why && *folder)
         log_warn("device %d: host memory does not go to a file in %s: %s", device, folder, why);
     pager_lock(d);
     d->admission.turn.unfiled = why;
     pager_unlock(d);
+}
+
+static const char *let_go(int32_t device, bool lets) {
+    struct pager *d = pager_at(device);
+    if (lets && __atomic_load_n(&session.foreign_handles, __ATOMIC_RELAXED))
+        return "the program has handles of host memory, or another process's";
+    return d && d->kind->let_go ? d->kind->let_go(d, lets) : NULL;
 }
 
 static bool idle(int32_t device) {
@@ -133,5 +142,11 @@ static struct backend_load load(int32_t device) {
     return load;
 }
 
-const struct backend_shares pager_shares = {
-    .close = close_turn, .bound = bound, .settles = settle, .idle = idle, .pin = pin, .file = file, .load = load};
+const struct backend_shares pager_shares = {.close = close_turn,
+                                            .bound = bound,
+                                            .settles = settle,
+                                            .idle = idle,
+                                            .pin = pin,
+                                            .file = file,
+                                            .let_go = let_go,
+                                            .load = load};

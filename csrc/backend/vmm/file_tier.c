@@ -2,6 +2,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,8 +75,10 @@ bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
     return true;
 }
 
-/* The folder, or one in it, is what the program allows. Returns why not; NULL: it is. */
+/* The folder, or one in it, is what the program allows; "" is memory. Returns why not; NULL: it is. */
 static const char *refuses(const char *folder) {
+    if (!*folder)
+        return NULL;
     char *most = *ulms_options.file_folder ? realpath(ulms_options.file_folder, NULL) : NULL;
     char *it = most ? realpath(folder, NULL) : NULL;
     const char *why = most && !it ? strerror(errno) : NULL;
@@ -117,6 +120,43 @@ const char *vmm_file(struct pager *d, const char *folder) {
     if (ends)
         page_file_end(v->file, d->ordinal);
     return why;
+}
+
+/* Under the lock, with that of the parts. */
+static const char *leave_host(struct pager *d) {
+    uint32_t frame;
+    const char *why = d->moves.under_way ? "memory moves" : vmm_placeholder_to_device(vmm_in(d), &frame);
+    if (!why && frame != NO_FRAME) {
+        pager_memory_set_aside(d, (int64_t)page_bytes);
+        ulms_frames_give(&vmm_in(d)->pool[VMM_HOST].frames, &frame, 1);
+    }
+    return why;
+}
+
+const char *vmm_let_go(struct pager *d, bool lets) {
+    struct vmm *v = vmm_in(d);
+    struct vmm_pool *host = v ? &v->pool[VMM_HOST] : NULL;
+    if (!v || !lets) {
+        if (v)
+            vmm_pool_close(host, false);
+        return NULL;
+    }
+    lock_take(&v->parts_lock);
+    pager_lock(d);
+    const char *why = leave_host(d);
+    pager_unlock(d);
+    lock_drop(&v->parts_lock);
+    if (why)
+        return why;
+    vmm_pool_close(host, true);
+    frames_trim(&host->frames, 0);
+    uint32_t there = vmm_pool_close(host, true);
+    if (there == 0)
+        return NULL;
+    vmm_pool_close(host, false);
+    snprintf(v->kept, sizeof v->kept, "%llu MiB on the host cannot go to a file",
+             (unsigned long long)(there * page_bytes >> 20));
+    return v->kept;
 }
 
 /* All of it is reserved now, once for all devices, each of which has some spare: what the disk has no room for is

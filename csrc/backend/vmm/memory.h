@@ -42,6 +42,8 @@ struct backend_load;
 /* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. Returns why
  * it does not, or NULL. On one thread of ours, without the lock. */
 const char *vmm_file(struct pager *d, const char *folder);
+/* See backend_shares.let_go. Likewise. */
+const char *vmm_let_go(struct pager *d, bool lets);
 /* What the host has no room for goes to a file. Once, before there is any memory. */
 void vmm_file_beyond(struct pager *d);
 /* It does. Under the lock. */

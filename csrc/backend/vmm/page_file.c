@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -19,6 +21,8 @@ enum { RESERVE = 64 }; /* slots at a time */
 
 static int open_nameless(const char *folder) {
     char path[OPTION_PATH_MAX];
+    if (!*folder)
+        return (int)syscall(SYS_memfd_create, "ulms-pages", MFD_CLOEXEC);
     int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
         return file;
@@ -82,7 +86,8 @@ static bool begin(struct page_file *f, const char *folder, uint32_t room) {
 
 bool page_file_begin(struct page_file *f, int32_t device, const char *folder, uint32_t room) {
     lock_take(&f->lock);
-    bool there = f->file >= 0, fills = there ? strcmp(f->folder, folder) == 0 : begin(f, folder, room);
+    bool there = f->file >= 0;
+    bool fills = there ? !*folder || strcmp(f->folder, folder) == 0 : begin(f, folder, room);
     f->fills |= (uint32_t)fills << device;
     lock_drop(&f->lock);
     errno = there ? EBUSY : errno;
@@ -150,6 +155,8 @@ void page_file_give(struct page_file *f, uint32_t slot) {
     lock_take(&f->lock);
     bits_set(f->idle, slot, true);
     f->taken--;
+    if (!*f->folder && is_ours(f))
+        fallocate(f->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(slot * page_bytes), (off_t)page_bytes);
     end(f);
     lock_drop(&f->lock);
 }

@@ -21,8 +21,8 @@ struct page_file {
     uint32_t room, slots, taken; /* slots: of `idle`; reserved; used */
 };
 struct page_file *page_file_of_process(void);
-/* A device's pages may go there from now on: to a file in the folder, which may be there still, so many of all devices
- * at most. False: errno says why not; EBUSY: some are in another folder. */
+/* A device's pages may go there from now on: to a file in the folder ("": any that is there, or one in memory), which
+ * may be there still, so many of all devices at most. False: errno says why not; EBUSY: some are in another folder. */
 bool page_file_begin(struct page_file *f, int32_t device, const char *folder, uint32_t room);
 /* No more of them. It goes with the last page. */
 void page_file_end(struct page_file *f, int32_t device);

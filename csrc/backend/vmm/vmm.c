@@ -354,6 +354,7 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .holder = holder,
                                            .insists = vmm_insists,
                                            .file = vmm_file,
+                                           .let_go = vmm_let_go,
                                            .load = vmm_load,
                                            .divided = vmm_divided,
                                            .discards = discards,

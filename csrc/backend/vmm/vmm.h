@@ -42,11 +42,20 @@ struct vmm_pool {
     addr_t aliases;                        /* of frame 0; the others follow */
     CUmemGenericAllocationHandle *handles; /* by frame; of those that are made, but of pieces */
     struct vmm_pieces **pieces;            /* by frame: what it is made of if others may be given it; NULL: nobody is */
+    struct lock gate;                      /* of what follows */
+    struct condition opened;
+    bool closed;    /* whoever makes a frame waits */
+    uint32_t there; /* frames that have handles, or are being made or unmade */
 };
 
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
                    struct frames_limit *limit);
+/* Before n frames are made; and once some are not, or no more. */
+void vmm_pool_enter(struct vmm_pool *p, size_t n);
+void vmm_pool_leave(struct vmm_pool *p, size_t n);
+/* From now on no frame is made: whoever needs one waits. Or (false) no more. Returns how many there are. */
+uint32_t vmm_pool_close(struct vmm_pool *p, bool closed);
 static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
     return p->aliases + (uint64_t)frame * page_bytes;
 }
@@ -135,7 +144,8 @@ bool d2h_queue_copy(struct d2h_queue *t, addr_t to, addr_t from, uint64_t bytes,
 struct placeholder {
     struct lock lock; /* of what follows */
     bool there;
-    uint32_t frame; /* of the host */
+    enum vmm_place place;
+    uint32_t frame;
 };
 
 /* The backend's memory of one device. */
@@ -158,6 +168,7 @@ struct vmm {
     bool beyond_host;    /* pages go to the file where the host has no frame */
     bool file_tells[2];  /* atomic: it was told that the file cannot be written, read */
     const char *unfiled; /* atomic: why no more goes there; NULL: more does */
+    char kept[64];       /* what stays on the host */
     bool loses;          /* atomic: a page could not be mapped, or is stale for good */
     bool never_stale;    /* nothing moves any more, and no page is stale */
     /* Content that is wanted may leave stale pages, until a kernel comes that is not trusted (docs/vmm.md, "The
@@ -209,6 +220,9 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Maps the placeholder at those of the pages that are in the file and unmapped; where that is refused they stay so. */
 void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* What is mapped at all that is in the file is a frame of the device from now on; *frame: that of the host which is so
+ * no more, or NO_FRAME. Under `parts_lock`; nothing moves meanwhile. NULL, or why not: then *frame is used still. */
+const char *vmm_placeholder_to_device(struct vmm *v, uint32_t *frame);
 /* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);

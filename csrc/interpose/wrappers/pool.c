@@ -282,6 +282,8 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
 
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     CUresult status = REAL(cuMemPoolCreate, variant)(pool, poolProps);
+    if (poolProps && poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
     if (status == CUDA_SUCCESS && session_on) {
         bool device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
         bool shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;

@@ -63,6 +63,8 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
                             const CUmemAllocationProp *prop, unsigned long long flags) {
     struct charge c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (!on_device)
+        __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
     if (virtual_handle(&c, handle, size, prop, flags))
         return c.status;
     if (charge_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
@@ -79,6 +81,7 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
 CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocationHandle *handle, void *osHandle,
                                                CUmemAllocationHandleType shHandleType) {
     CUresult status = REAL(cuMemImportFromShareableHandle, variant)(handle, osHandle, shHandleType);
+    __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
     if (status == CUDA_SUCCESS && session_on && !hash_get(&handles, *handle)) {
         struct charge free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
         keep(handle, &free_of_charge, NULL);
