@@ -4,7 +4,6 @@ pump run --share job -- python examples/away.py
 """
 
 import subprocess
-import sys
 import time
 
 from device import Array
@@ -17,7 +16,7 @@ for array in arrays:
 began = time.monotonic()
 pump.suspend()
 print(f"away after {time.monotonic() - began:.3f} s", flush=True)
-subprocess.run([sys.executable, "-m", "pump", "share", "status"], check=True)
+subprocess.run(["pump", "share", "status"], check=True)
 
 # Now the GPU has room for another program; `pump resume job` would bring this one back, too.
 pump.resume()

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pump
 
-PUMP = [sys.executable, "-m", "pump"]
 TRAIN = [sys.executable, str(Path(__file__).with_name("train.py")), "8", "8", "10"]
 
 with tempfile.TemporaryDirectory() as folder:
     record = ["trace", "run", *sys.argv[1:], "-o", f"{folder}/trace", "--", *TRAIN]
-    subprocess.run([*PUMP, *record], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["pump", *record], check=True, stdout=subprocess.DEVNULL)
     trace = pump.open_trace(f"{folder}/trace")
 
 needed = pump.plan(trace, 1 << 40, curve=False).footprint

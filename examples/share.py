@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-RUN = [sys.executable, "-m", "pump", "run", *sys.argv[1:]]
+RUN = ["pump", "run", *sys.argv[1:]]
 TRAIN = [sys.executable, str(Path(__file__).with_name("train.py")), "8", "8", "20"]
 
 
