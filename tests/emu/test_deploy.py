@@ -118,6 +118,9 @@ def test_a_service_starts_and_ends_a_broker(tmp_path: Path) -> None:
     unit.read(DEPLOY / "ulms-broker.service")
     service = unit["Service"]
     env = clean_environment() | {"ULMS_SHARE_DIR": str(tmp_path / "share")}
+    assert {*unit.sections()} == {"Unit", "Service", "Install"}
+    assert unit["Install"]["WantedBy"] == "multi-user.target"
+    assert (service["Type"], service["Restart"]) == ("forking", "on-failure")
     assert service["Environment"] == f"ULMS_SHARE_DIR=/run/{service['RuntimeDirectory']}"
     for word, there in (("ExecStart", True), ("ExecStop", False)):
         subprocess.run(as_here(service[word]), env=env, check=True, timeout=PATIENCE_S)
@@ -161,6 +164,7 @@ def test_a_job_with_shards_shares(
 
 def test_a_notebooks_kernel_shares(tmp_path: Path, emulator_dir: Path) -> None:
     kernel = json.loads((DEPLOY / "jupyter-kernel.json").read_text(encoding="utf-8"))
+    assert {*kernel} == {"argv", "display_name", "language"}
     words = [word.replace("{connection_file}", "FILE") for word in kernel["argv"]]
     at = words.index("--")
     command = [*words[:at], "--print", *words[at:]]

@@ -78,6 +78,7 @@ def test_the_files_agree() -> None:
     for line in (
         {"SelectType": "select/cons_tres"},
         {"PreemptType": "preempt/partition_prio"},
+        {"PreemptParameters": "suspend_grace_time=30"},
         {"PreemptMode": "SUSPEND,GANG"},
     ):
         assert line in lines("slurm.conf")
