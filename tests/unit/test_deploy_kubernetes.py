@@ -113,6 +113,14 @@ def test_a_node_gets_the_file_that_pump_cdi_prints() -> None:
     assert made == Cdi().run(LIBRARY, Path(MEETING))
 
 
+def test_each_node_with_a_gpu_runs_a_pod_of_the_set() -> None:
+    (made,) = documents("broker.yaml")
+    spec, template = made["spec"], made["spec"]["template"]
+    assert spec["selector"]["matchLabels"] == template["metadata"]["labels"]
+    assert template["spec"]["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert template["spec"]["hostPID"] is True  # else all programs have the number 0
+
+
 def test_the_broker_serves_where_programs_look(daemons: Document) -> None:
     (install,), (broker,) = daemons["initContainers"], daemons["containers"]
     assert broker["command"][:3] == ["ulms-broker", "--dir", MEETING]
