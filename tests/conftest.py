@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from pump import paths
 from pump.preload import preload
@@ -38,6 +39,9 @@ TRACE_WRITER = (
 """What `compiled` makes the program of that writes traces and counters."""
 PATIENCE_S = 180
 """How long a program may take, on a busy machine, before it is said to hang."""
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")  # on a busy machine any example may take long
 
 os.environ.pop("COLUMNS", None)  # readline sets it, which pytest loads: tables are narrow then
 

@@ -204,7 +204,7 @@ def test_accounts(
 ) -> None:
     binary = allocate(compiled, emulator_dir)
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=100, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: Program) -> None:
         env = {"EMU_DEVICES": f"{DEVICES}"}

@@ -371,7 +371,7 @@ def test_accounts(
 ) -> None:
     binary = allocate(compiled, emulator_dir)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: Program) -> None:
         env = {"ULMS_BACKEND": backend, "EMU_MEMORY": f"{MUCH}"}

@@ -85,7 +85,7 @@ def layouts(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     layout=layouts(),
     element=st.sampled_from(sorted(ELEMENTS)),

@@ -103,7 +103,7 @@ def test_every_policy_has_a_reference() -> None:
     assert list(POLICIES) == policies()
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(all_settings, loops, st.lists(actions, min_size=1, max_size=60), st.sampled_from(STRIDES))
 def test_both_engines_answer_alike(
     engine: Settings, loop: list[Step], script: list[Action], stride: int

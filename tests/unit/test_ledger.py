@@ -251,15 +251,13 @@ class LedgerMachine(RuleBasedStateMachine):
 def test_the_ledger_equals_the_reference(core: Any) -> None:
     LedgerMachine.lib = core
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    run = settings(
-        max_examples=8, stateful_step_count=80, deadline=None, suppress_health_check=slow
-    )
+    run = settings(max_examples=8, stateful_step_count=80, suppress_health_check=slow)
     run_state_machine_as_test(LedgerMachine, settings=run)
 
 
 @pytest.mark.unit
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 1 << 32), framework=st.booleans())
 def test_a_long_life_equals_the_reference(core: Any, seed: int, framework: bool) -> None:
     """The same operations, thousands of them close together: what short runs miss. Where no
@@ -306,7 +304,7 @@ programs = st.lists(
 
 @pytest.mark.unit
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(limit=st.integers(0, 1500), programs=programs)
 def test_threads_together_never_pass_the_limit(
     core: Any, limit: int, programs: list[list[int]]
