@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pump.cli.tenants import counted, each
+from pump.nvml import Nvml
 from pump.paths import installed
 from pump.preload import preload
 from pump.share.broker import status, suspend
@@ -29,6 +30,8 @@ PIECES = int(os.environ.get("SUSPEND_GIB", "5")) * 4
 PINNED_S = PIECES / 2  # more than the background needs
 CONTEXT_MOST = 600 << 20
 FIRST_MOST_S = 0.05
+LEFT_MOST = 10 << 20
+"""Bytes of the device, where the context has left, too."""
 PROGRAM = f"""
 import sys, time
 PIECE = 256 * MIB
@@ -102,3 +105,32 @@ def test_all_of_it_leaves_and_comes_back(tmp_path: Path, backend: str, share: st
         assert out == "whole\n"
         assert max(first) <= FIRST_MOST_S
         assert "pin" not in share or took[0] <= 1.3 * took[1]
+
+
+def pump(folder: Path, *words: str) -> float:
+    """Seconds that the command took."""
+    env = os.environ | {"ULMS_SHARE_DIR": str(folder)}
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-P", "-m", "pump", *words], env=env, check=True)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("share", ["g", "g,pin"])
+def test_its_context_leaves_and_comes_back(tmp_path: Path, share: str) -> None:
+    used = Nvml().used()
+    with broker(installed("ulms-broker"), tmp_path), running(tmp_path, "vmm", share) as program:
+        assert program.stdin
+        assert program.stdout
+        assert program.stdout.readline() == "here\n"
+        took, back, left = [], [], []
+        for _ in range(2):
+            took.append(pump(tmp_path, "suspend", "g", "--with-context"))
+            left.append(Nvml().used() - used)
+            back.append(pump(tmp_path, "resume", "g"))
+            program.stdin.write("\n")
+            program.stdin.flush()
+            program.stdout.readline()
+        out, _ = program.communicate(timeout=600)
+        print(share, f"{PIECES / 4:g} GiB away in", took, "s, back in", back, "s, left", left, "B")
+        assert out == "whole\n"
+        assert max(left) <= LEFT_MOST
