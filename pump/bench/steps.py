@@ -28,13 +28,15 @@ STEPS = {
     "vit-b": "ViT-B/16, training, batch 64",
     "vit-l": "ViT-L/16, training, batch 64",
 }
+UNRECORDED = {"moe": "mixture of 8 experts, training, 8 x 512 tokens"}
+"""Programs that were measured, of which no step is recorded."""
 ELSEWHERE = {"gpt2-xl": "gpt2xl"}
 """Recorded steps of programs with other names."""
 
 
 def described(name: str) -> str:
     """What a workload is; its name where nobody says."""
-    return STEPS.get(ELSEWHERE.get(name, name), name).partition(": ")[0]
+    return (STEPS | UNRECORDED).get(ELSEWHERE.get(name, name), name).partition(": ")[0]
 
 
 def meant(name: str, known: Sequence[str]) -> str:
