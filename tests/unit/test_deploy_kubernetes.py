@@ -154,6 +154,10 @@ def test_the_image_has_what_the_manifest_names(daemons: Document, pod: Document)
     for spec in (daemons, pod["spec"]):
         assert spec["securityContext"]["supplementalGroups"] == [int(number)]
     assert f"ULMS_SHARE_DIR={MEETING}" in image
+    assert f'CMD ["{linked}"]' in image
+    (folder,) = re.findall(r"^COPY \*\.whl (\S+/)$", image, re.M)
+    assert f"{folder}*_$(uname -m).whl" in image
+    assert "ARG TARGETARCH\nCOPY ${TARGETARCH}/ulms.so /ulms.so\n" in stages[1]
 
 
 def test_a_labelled_pod_gets_what_pump_cdi_gives(policy: Document, pod: Document) -> None:
@@ -218,3 +222,12 @@ def test_the_binding_is_of_the_policy() -> None:
     assert binding["spec"] == {"policyName": policy["metadata"]["name"]}
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
+    assert (policy["spec"]["failurePolicy"], policy["spec"]["reinvocationPolicy"]) == (
+        "Fail",
+        "IfNeeded",
+    )
+
+
+def test_the_namespace_allows_paths_of_the_node() -> None:
+    (made,) = documents("namespace.yaml")
+    assert made["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
