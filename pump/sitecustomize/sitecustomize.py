@@ -40,16 +40,19 @@ class Finder:
 def choose(cupy: Any) -> None:
     """Nothing, where CuPy or the library is too old. What the program chooses later holds."""
     with suppress(Exception):
-        pool, hook = telling(cupy, ctypes.CDLL(None).ulms_block)
+        pool, listen = telling(cupy, ctypes.CDLL(None).ulms_block)
         cupy.cuda.set_allocator(pool.malloc)
         cupy._default_memory_pool = pool
-        hook.__enter__()
+        listen()
 
 
 def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
-    """A pool to be CuPy's default one, and a hook for the thread that mostly frees. What others
-    free is told when its place is given out again.
+    """A pool to be CuPy's default one, and what hooks the calling thread, as each that allocates
+    is. What others free is told when its place is given out again.
     """
+    import threading  # programs without CuPy need not have it
+
+    here = threading.local()
     tell.argtypes, tell.restype = [ctypes.c_uint64, ctypes.c_int64], None
     sizes = {}  # type: dict[int, int]
 
@@ -64,9 +67,15 @@ def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
         def free_preprocess(self, **about: Any) -> None:
             end(about["mem_ptr"])
 
+    def listen() -> None:
+        if not hasattr(here, "hooked"):
+            here.hooked = True
+            hook.__enter__()
+
     class Pool(cupy.cuda.MemoryPool):  # type: ignore[misc]
         def malloc(self, size: int) -> Any:
             memory = super().malloc(size)
+            listen()
             start, size = memory.ptr, memory.mem.size
             if size:
                 end(start)
@@ -74,7 +83,8 @@ def telling(cupy: Any, tell: Any) -> tuple[Any, Any]:
                 tell(start, size)
             return memory
 
-    return Pool(), Hook()
+    hook = Hook()
+    return Pool(), listen
 
 
 def run_the_other() -> None:

@@ -126,12 +126,14 @@ def test_when_memory_is_short(variables: dict[str, str], short: bool) -> None:
 
 
 CUPY = """
-import os
+import threading
 class cuda:
     chosen = print
+    hooked = []
     class MemoryHook:
         def __enter__(self):
             cuda.hook = self
+            cuda.hooked.append(threading.current_thread())
     class MemoryPool:
         def malloc(self, size):
             return Memory(cuda.at, -(-size // 512) * 512)
@@ -151,7 +153,7 @@ void ulms_block(uint64_t start, int64_t bytes) {
 }
 """
 USES = """
-import sitecustomize, cupy
+import sitecustomize, cupy, threading
 cupy.cuda.at = 4096
 assert cupy.cuda.chosen == cupy._default_memory_pool.malloc
 cupy.cuda.chosen(1000)
@@ -160,6 +162,10 @@ cupy.cuda.hook.free_preprocess(device_id=0, mem_size=512, mem_ptr=1 << 20, pmem_
 cupy.cuda.chosen(512)
 cupy.cuda.chosen(600)
 cupy.cuda.chosen(0)
+other = threading.Thread(target=lambda: [cupy.cuda.chosen(0) for _ in range(2)])
+other.start()
+other.join()
+assert cupy.cuda.hooked == [threading.current_thread(), other]
 """
 
 
