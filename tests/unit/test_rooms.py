@@ -30,6 +30,14 @@ def test_each_file_is_named_once(folder: Path) -> None:
     assert {Path(name).stem for name in names} == {Path(name).stem for name in files}
 
 
+def test_each_file_of_the_emulator_is_named_once() -> None:
+    """Its page names them without their ends."""
+    folder = ROOT / "emulator"
+    table = (folder / "README.md").read_text(encoding="utf-8").split("\n\n")[2]
+    names = re.findall(r"`(\w+)(?:\.h)?`", table)
+    assert sorted(names) == sorted({path.stem for path in folder.glob("*.[ch]")})
+
+
 def test_the_wrappers_of_a_table_are_in_the_file_of_its_name() -> None:
     interpose = CSRC / "interpose"
     rows = [row for row in read_all().rows if isinstance(row.treatment, Custom)]
