@@ -9,7 +9,7 @@ static size_t home(const struct hash *h, uint64_t key) {
 }
 
 /* The slot that holds the key, or the empty one where it would go. Pre: some slot is empty. */
-static struct hash_slot *find(const struct hash *h, uint64_t key) {
+static struct hash_slot *slot_find(const struct hash *h, uint64_t key) {
     size_t i = home(h, key);
     while (h->slots[i].key && h->slots[i].key != key)
         i = (i + 1) & (h->capacity - 1);
@@ -23,7 +23,7 @@ static bool grow(struct hash *h) {
         return false;
     for (size_t i = 0; i < h->capacity; i++)
         if (h->slots[i].key)
-            *find(&larger, h->slots[i].key) = h->slots[i];
+            *slot_find(&larger, h->slots[i].key) = h->slots[i];
     free(h->slots);
     h->slots = larger.slots;
     h->capacity = larger.capacity;
@@ -32,7 +32,7 @@ static bool grow(struct hash *h) {
 
 /* What replaces another needs no room. */
 static bool has_room(struct hash *h, uint64_t key) {
-    return 4 * (h->count + 1) <= 3 * h->capacity || (h->capacity && find(h, key)->key) || grow(h);
+    return 4 * (h->count + 1) <= 3 * h->capacity || (h->capacity && slot_find(h, key)->key) || grow(h);
 }
 
 void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
@@ -40,7 +40,7 @@ void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
     lock_take(&h->lock);
     bool room = has_room(h, key);
     if (room) {
-        struct hash_slot *slot = find(h, key);
+        struct hash_slot *slot = slot_find(h, key);
         old = slot->value;
         h->count += slot->key == 0;
         *slot = (struct hash_slot){key, value};
@@ -53,7 +53,7 @@ void *hash_put(struct hash *h, uint64_t key, void *value, bool *stored) {
 
 void *hash_get(struct hash *h, uint64_t key) {
     lock_take(&h->lock);
-    void *value = h->capacity ? find(h, key)->value : NULL;
+    void *value = h->capacity ? slot_find(h, key)->value : NULL;
     lock_drop(&h->lock);
     return value;
 }
@@ -81,7 +81,7 @@ static void *empty(struct hash *h, struct hash_slot *slot) {
 
 void *hash_take(struct hash *h, uint64_t key) {
     lock_take(&h->lock);
-    struct hash_slot *slot = h->capacity ? find(h, key) : NULL;
+    struct hash_slot *slot = h->capacity ? slot_find(h, key) : NULL;
     void *value = slot && slot->key ? empty(h, slot) : NULL;
     lock_drop(&h->lock);
     return value;

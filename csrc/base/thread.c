@@ -35,7 +35,7 @@ static void make_key(void) {
 }
 
 /* From mmap: zeroed, untouched pages cost nothing, and the program may be inside its malloc. */
-static struct thread *enter(void) {
+static struct thread *thread_new(void) {
     run_once(&once, make_key);
     struct touch *touches =
         mmap(NULL, THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,7 +53,7 @@ static struct thread *enter(void) {
 
 struct thread *thread_enter(void) {
     section_begin();
-    struct thread *t = enter();
+    struct thread *t = thread_new();
     section_end();
     return t;
 }

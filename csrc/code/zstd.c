@@ -16,7 +16,7 @@ struct frame {
 };
 
 /* Little endian; `v` becomes the rest. */
-static bool take(struct view *v, void *to, uint64_t bytes) {
+static bool view_take(struct view *v, void *to, uint64_t bytes) {
     bool there = view_read(v, 0, to, bytes);
     if (there)
         *v = (struct view){v->at + bytes, v->bytes - bytes};
@@ -37,13 +37,13 @@ static bool read_sizes(struct view *block, int how, uint64_t *bytes, uint64_t *p
     uint32_t form = block->bytes ? block->at[0] >> 2 & 3 : 0;
     if (how == RAW || how == ONE) {
         uint32_t size = form % 2 == 0 ? 1 : form == 1 ? 2 : 3;
-        bool there = take(block, &head, size);
+        bool there = view_take(block, &head, size);
         *bytes = head >> (size == 1 ? 3 : 4);
         *packed = how == RAW ? *bytes : 1;
         return there;
     }
     uint32_t size = form < 2 ? 3 : form + 2, bits = form < 2 ? 10 : form == 2 ? 14 : 18;
-    bool there = take(block, &head, size);
+    bool there = view_take(block, &head, size);
     *bytes = head >> 4 & ((1u << bits) - 1);
     *packed = head >> (4 + bits);
     *several = form > 0;
@@ -56,7 +56,7 @@ static bool unpack_literals(const struct huffman *h, uint8_t *to, uint64_t bytes
     uint64_t quarter = (bytes + 3) / 4, done = 0;
     if (!several)
         return huffman_unpack(h, to, bytes, from);
-    if (!take(&from, size, sizeof size) || 3 * quarter > bytes)
+    if (!view_take(&from, size, sizeof size) || 3 * quarter > bytes)
         return false;
     for (int n = 0; n < 3; n++, done += quarter) {
         if (size[n] > from.bytes || !huffman_unpack(h, to + done, quarter, (struct view){from.at, size[n]}))
@@ -126,7 +126,7 @@ static bool read_table(struct fse *f, struct view *block, enum code code, int ho
         fse_fill(f, usual[code].share, usual[code].shares, usual[code].log);
         return true;
     case ONLY:
-        if (!take(block, &symbol, 1) || symbol >= usual[code].symbols)
+        if (!view_take(block, &symbol, 1) || symbol >= usual[code].symbols)
             return false;
         fse_only(f, symbol);
         return true;
@@ -140,7 +140,7 @@ static bool read_table(struct fse *f, struct view *block, enum code code, int ho
 static bool read_count(struct view *block, uint32_t *count) {
     uint8_t byte[3] = {0};
     uint32_t more = block->bytes && block->at[0] >= 128 ? block->at[0] == 255 ? 2 : 1 : 0;
-    if (!take(block, byte, 1 + more))
+    if (!view_take(block, byte, 1 + more))
         return false;
     *count = more == 0 ? byte[0] : more == 1 ? (byte[0] - 128u) << 8 | byte[1] : 0x7f00u + byte[1] + (byte[2] << 8);
     return true;
@@ -212,8 +212,8 @@ static bool unpack_block(struct frame *f, struct view block) {
     struct view literals;
     uint32_t count;
     uint8_t modes = 0;
-    if (!read_literals(f, &block, &literals) || !read_count(&block, &count) || (count && !take(&block, &modes, 1)) ||
-        modes & 3)
+    if (!read_literals(f, &block, &literals) || !read_count(&block, &count) ||
+        (count && !view_take(&block, &modes, 1)) || modes & 3)
         return false;
     for (int c = 0; c < CODES && count; c++)
         if (!read_table(&f->table[c], &block, (enum code)c, modes >> (6 - 2 * c) & 3))
@@ -243,11 +243,11 @@ static bool read_head(struct view *from, uint64_t room) {
     uint32_t magic;
     uint8_t head, window;
     uint64_t bytes = 0;
-    if (!take(from, &magic, sizeof magic) || magic != MAGIC || !take(from, &head, 1) || head & 0xf)
+    if (!view_take(from, &magic, sizeof magic) || magic != MAGIC || !view_take(from, &head, 1) || head & 0xf)
         return false;
     bool single = head & 0x20;
     uint32_t wide = head >> 6 ? size_bytes[head >> 6] : single;
-    if ((!single && !take(from, &window, 1)) || !take(from, &bytes, wide))
+    if ((!single && !view_take(from, &window, 1)) || !view_take(from, &bytes, wide))
         return false;
     return wide == 0 || bytes + (wide == 2 ? 256 : 0) == room;
 }
@@ -259,7 +259,7 @@ bool unpack_zstd(uint8_t *to, uint64_t room, struct view from) {
         return false;
     while (!(head & 1)) {
         head = 0;
-        if (!take(&from, &head, 3))
+        if (!view_take(&from, &head, 3))
             return false;
         int how = head >> 1 & 3;
         uint64_t bytes = head >> 3, packed = how == ONE ? 1 : bytes;

@@ -82,7 +82,7 @@ bool capture_mine(void) {
 }
 
 /* False: the driver does not say. */
-static bool ask(uint64_t stream, bool *holds) {
+static bool capture_ask(uint64_t stream, bool *holds) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = REAL(cuStreamIsCapturing, 0)((CUstream)(uintptr_t)stream, &status);
     *holds = result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -92,7 +92,7 @@ static bool ask(uint64_t stream, bool *holds) {
 
 bool capture_holds(uint64_t stream) {
     bool holds;
-    if (ask(stream, &holds))
+    if (capture_ask(stream, &holds))
         return holds;
     if (session.capture_unknown)
         session.capture_unknown();
@@ -101,7 +101,7 @@ bool capture_holds(uint64_t stream) {
 
 bool capture_is_said(uint64_t stream) {
     bool holds;
-    return ask(stream, &holds) && holds;
+    return capture_ask(stream, &holds) && holds;
 }
 
 /* What orders streams makes no node, but for a wait for a word: the newest one is an earlier operation's. */

@@ -136,7 +136,7 @@ struct symbol {
 };
 
 /* An old version of a symbol is hidden; any version serves when there is no other. True: nothing better comes. */
-static bool take(const struct elf_object *o, uint32_t i, struct symbol *wanted) {
+static bool symbol_take(const struct elf_object *o, uint32_t i, struct symbol *wanted) {
     const ElfW(Sym) *s = &o->symbols[i];
     if (!is_function(s) || strcmp(o->strings + s->st_name, wanted->name) != 0 || !serves(o, i, wanted->version))
         return false;
@@ -157,7 +157,7 @@ static void by_gnu_hash(const struct elf_object *o, struct symbol *wanted) {
         return;
     for (uint32_t i = bucket[hash % buckets];; i++) {
         uint32_t entry = chain[i - first];
-        if (((entry | 1) == (hash | 1) && take(o, i, wanted)) || entry & 1)
+        if (((entry | 1) == (hash | 1) && symbol_take(o, i, wanted)) || entry & 1)
             return;
     }
 }
@@ -170,7 +170,7 @@ static void by_old_hash(const struct elf_object *o, struct symbol *wanted) {
         hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
     }
     for (uint32_t i = o->hash[0] ? bucket[hash % o->hash[0]] : 0; i; i = chain[i])
-        if (take(o, i, wanted))
+        if (symbol_take(o, i, wanted))
             return;
 }
 

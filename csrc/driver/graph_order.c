@@ -14,18 +14,18 @@ struct told {
 };
 
 /* Older drivers have only the second question, which is refused where an edge carries data. */
-static CUresult ask(CUgraph graph, struct told *t) {
+static CUresult graph_ask(CUgraph graph, struct told *t) {
     CUresult status = REAL(cuGraphGetEdges_v2, 0)(graph, t->from, t->to, t->data, &t->count);
     return status == CUDA_SUCCESS ? status : REAL(cuGraphGetEdges, 0)(graph, t->from, t->to, &t->count);
 }
 
 static bool read_edges(CUgraph graph, struct told *t) {
-    if (ask(graph, t) != CUDA_SUCCESS)
+    if (graph_ask(graph, t) != CUDA_SUCCESS)
         return false;
     t->from = calloc(t->count + 1, sizeof *t->from);
     t->to = calloc(t->count + 1, sizeof *t->to);
     t->data = calloc(t->count + 1, sizeof *t->data);
-    return t->from && t->to && t->data && (t->count == 0 || ask(graph, t) == CUDA_SUCCESS);
+    return t->from && t->to && t->data && (t->count == 0 || graph_ask(graph, t) == CUDA_SUCCESS);
 }
 
 /* Nodes by number, as the driver lists them. */

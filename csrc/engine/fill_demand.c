@@ -56,7 +56,7 @@ void fill_demand_settle(struct ulms_engine *e, struct page *p) {
 }
 
 /* The place that holds the k-th from that place on, round the ring; pre: there is one. */
-static size_t find(const struct fill_demand *d, size_t place, uint64_t k) {
+static size_t demand_find(const struct fill_demand *d, size_t place, uint64_t k) {
     size_t i = d->capacity + place;
     while (d->sums[i] < k) {
         k -= d->sums[i++];
@@ -87,7 +87,7 @@ uint64_t fill_demand_predicted(const struct ulms_engine *e, struct fill_demand *
     if (d->first > start)
         start = d->first;
     size_t mask = d->capacity - 1;
-    uint64_t position = start + ((find(d, start & mask, k) - start) & mask);
+    uint64_t position = start + ((demand_find(d, start & mask, k) - start) & mask);
     if (k == 1)
         d->first = position;
     return TIME_PREDICTED + position;

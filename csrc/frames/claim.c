@@ -12,7 +12,7 @@ void ulms_frames_hold(struct ulms_frames *f, uint32_t frame, addr_t page, struct
 }
 
 /* Under the lock. NULL: there is none. */
-static uint64_t *find(struct ulms_frames *f, uint32_t frame, uint64_t came) {
+static uint64_t *claim_find(struct ulms_frames *f, uint32_t frame, uint64_t came) {
     for (int i = 0; i < FRAMES_CLAIMS; i++)
         if (f->frame[frame].claims[i] == came)
             return &f->frame[frame].claims[i];
@@ -21,12 +21,12 @@ static uint64_t *find(struct ulms_frames *f, uint32_t frame, uint64_t came) {
 
 /* Likewise; nor where it is not remembered. */
 static uint64_t *remembered(struct ulms_frames *f, const struct ulms_claim *c) {
-    return c->came == 0 || c->frame == NO_FRAME ? NULL : find(f, c->frame, c->came);
+    return c->came == 0 || c->frame == NO_FRAME ? NULL : claim_find(f, c->frame, c->came);
 }
 
 void ulms_frames_give_stale(struct ulms_frames *f, uint32_t frame, struct ulms_claim *c) {
     lock_take(&f->lock);
-    uint64_t *none = find(f, frame, 0);
+    uint64_t *none = claim_find(f, frame, 0);
     if (none)
         *none = c->came;
     c->frame = frame;

@@ -197,7 +197,7 @@ static const struct rule {
     /* clang-format on */
 };
 
-static uint16_t enter(const struct argument_arrays *s) {
+static uint16_t arrays_enter(const struct argument_arrays *s) {
     uint16_t i = 0;
     while (i < count && memcmp(&known[i], s, sizeof *s) != 0)
         i++;
@@ -219,7 +219,7 @@ uint16_t argument_arrays_find(const struct layout *l) {
                 s.parameter = (uint16_t)i;
                 s.offset = l->offset[i];
                 s.bytes = l->size[i];
-                return enter(&s);
+                return arrays_enter(&s);
             }
     }
     return 0;

@@ -67,7 +67,7 @@ static HOT struct entry *entry_of(uintptr_t t, uint64_t handle) {
     return &entries[i];
 }
 
-static struct function *find(uintptr_t t, uint64_t handle) {
+static struct function *function_find(uintptr_t t, uint64_t handle) {
     return t ? __atomic_load_n(&entry_of(t, handle)->function, __ATOMIC_ACQUIRE) : NULL;
 }
 
@@ -212,9 +212,9 @@ static struct function *keep(struct function *again) {
 
 /* Under the lock: another thread may have come first. A handle that came back after an unload as another function gets
  * a new id; the old description stays for launches under way. */
-static struct function *enter(uint64_t handle) {
+static struct function *function_enter(uint64_t handle) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED);
-    struct function *old = find(table, handle);
+    struct function *old = function_find(table, handle);
     if (old && old->epoch == now)
         return old;
     describe(handle, now);
@@ -229,9 +229,9 @@ static struct function *enter(uint64_t handle) {
     return f;
 }
 
-static SELDOM struct function *ask(uint64_t handle) {
+static SELDOM struct function *function_ask(uint64_t handle) {
     lock_take(&lock);
-    struct function *f = enter(handle);
+    struct function *f = function_enter(handle);
     lock_drop(&lock);
     return f;
 }
@@ -242,9 +242,9 @@ HOT void function_foresee(uint64_t handle) {
 }
 
 HOT struct function *function_of(uint64_t handle) {
-    struct function *f = find(__atomic_load_n(&table, __ATOMIC_ACQUIRE), handle);
+    struct function *f = function_find(__atomic_load_n(&table, __ATOMIC_ACQUIRE), handle);
     bool recent = f && __atomic_load_n(&f->epoch, __ATOMIC_RELAXED) == __atomic_load_n(&epoch, __ATOMIC_RELAXED);
-    return __builtin_expect(recent, 1) ? f : ask(handle);
+    return __builtin_expect(recent, 1) ? f : function_ask(handle);
 }
 
 void functions_forget(void) {

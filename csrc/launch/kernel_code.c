@@ -224,7 +224,7 @@ static bool start(void) {
 /* --- kernels --- */
 
 /* Under the lock. */
-static struct kernel_code *ask(struct code_source *s, const char *name, uint64_t key) {
+static struct kernel_code *code_ask(struct code_source *s, const char *name, uint64_t key) {
     size_t text = strlen(name) + 1;
     struct kernel_code *k = start() ? malloc(sizeof *k + text) : NULL;
     bool stored = false;
@@ -250,7 +250,7 @@ const struct kernel_code *kernel_code_of(struct code_source *s, const char *name
     lock_take(&lock);
     struct kernel_code *k = hash_get(&kernels, key);
     if (!k)
-        k = ask(s, name, key);
+        k = code_ask(s, name, key);
     else if (!same_digest(&k->digest, &s->digest) || strcmp(k->name, name) != 0)
         k = NULL;
     lock_drop(&lock);

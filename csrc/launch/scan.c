@@ -147,7 +147,7 @@ static SELDOM void end_reading(struct scan *s, const struct function *f) {
         t->sparse = written > 0 && t->bytes / SPARSE_PART >= written;
 }
 
-static inline void enter(struct scan *s, const struct word_run *r, const struct word_run *read) {
+static inline void scan_enter(struct scan *s, const struct word_run *r, const struct word_run *read) {
     if (__builtin_expect(r == read, 0))
         begin_reading(s);
 }
@@ -221,7 +221,7 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
                        grid);
     for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
         const char *at = (const char *)parameters[r->parameter] + r->skip;
-        enter(&s, r, f->run + f->read_run);
+        scan_enter(&s, r, f->run + f->read_run);
         if (r->words == 1)
             look_at(&s, &b, at);
         else
@@ -251,7 +251,7 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
     else if (a)
         look_at_words(&s, &b, (const char *)buffer + a->offset, words_there(bytes, a->offset, a->bytes / 8));
     for (const struct word_run *r = f->run; r < f->run + f->runs; r++) {
-        enter(&s, r, f->run + f->read_run);
+        scan_enter(&s, r, f->run + f->read_run);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
     }
     scan_end(&s, f);

@@ -84,7 +84,7 @@ static bool overlaps(const struct addrmap *m, addr_t start, addr_t end) {
 }
 
 /* The caller holds the writer's lock. */
-static bool enter(struct ledger *l, const struct allocation *a) {
+static bool allocation_enter(struct ledger *l, const struct allocation *a) {
     if (!valid(a->start, a->bytes) || overlaps(&l->allocations, a->start, a->start + a->bytes))
         return false;
     struct record *c = pool_take(&l->records, sizeof *c);
@@ -108,7 +108,7 @@ static bool enter(struct ledger *l, const struct allocation *a) {
 uint64_t ledger_add(struct ledger *l, struct allocation *a) {
     write_begin(&l->lock);
     a->id = l->last_id + 1;
-    if (enter(l, a))
+    if (allocation_enter(l, a))
         l->last_id++;
     else
         a->id = 0;
@@ -118,7 +118,7 @@ uint64_t ledger_add(struct ledger *l, struct allocation *a) {
 
 void ledger_restore(struct ledger *l, const struct allocation *a) {
     write_begin(&l->lock);
-    bool entered = enter(l, a);
+    bool entered = allocation_enter(l, a);
     if (entered && a->managed)
         ledger_commit_managed(l, a->device, a->charged);
     write_end(&l->lock);

@@ -74,7 +74,7 @@ HOT bool ledger_block_add_later(struct ledger *l, addr_t start, uint64_t bytes) 
 }
 
 /* Of the pending block that starts there, which is pending no more; 0: none does. The caller holds the lock. */
-static inline uint64_t take(struct ledger *l, addr_t start) {
+static inline uint64_t pending_take(struct ledger *l, addr_t start) {
     struct pending *way = ways_of(l, start);
     for (int i = 0; i < PENDING_WAYS; i++) {
         uint64_t bytes = way[i].bytes;
@@ -88,7 +88,7 @@ static inline uint64_t take(struct ledger *l, addr_t start) {
 }
 
 static inline bool take_out(struct ledger *l, addr_t start) {
-    uint64_t bytes = take(l, start);
+    uint64_t bytes = pending_take(l, start);
     if (bytes)
         hand_over(l, start, bytes);
     return bytes;

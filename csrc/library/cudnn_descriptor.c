@@ -41,7 +41,7 @@ static uint64_t key(cudnnBackendDescriptor_t handle) {
     return (uint64_t)(uintptr_t)handle;
 }
 
-static struct descriptor *find(cudnnBackendDescriptor_t handle) {
+static struct descriptor *descriptor_find(cudnnBackendDescriptor_t handle) {
     return handle ? hash_get(&descriptors, key(handle)) : NULL;
 }
 
@@ -109,7 +109,7 @@ void descriptor_made(cudnnBackendDescriptor_t handle, cudnnBackendDescriptorType
 }
 
 void descriptor_emptied(cudnnBackendDescriptor_t handle) {
-    struct descriptor *d = find(handle);
+    struct descriptor *d = descriptor_find(handle);
     if (d)
         empty(d);
 }
@@ -120,7 +120,7 @@ void descriptor_gone(cudnnBackendDescriptor_t handle) {
 }
 
 bool descriptor_is_plan(cudnnBackendDescriptor_t handle) {
-    const struct descriptor *d = find(handle);
+    const struct descriptor *d = descriptor_find(handle);
     return d && d->kind == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
 }
 
@@ -153,7 +153,7 @@ static bool names_used(const struct descriptor *d, int attribute) {
 static void set_tensors(struct descriptor *d, int attribute, int64_t n, const cudnnBackendDescriptor_t *children) {
     uses_drop(&d->uses, attribute);
     for (int64_t i = 0; i < n; i++) {
-        const struct descriptor *child = find(children[i]);
+        const struct descriptor *child = descriptor_find(children[i]);
         if (!child) {
             d->uses.partial |= names_used(d, attribute);
         } else if (child->kind != CUDNN_BACKEND_TENSOR_DESCRIPTOR) {
@@ -205,7 +205,7 @@ static void set_tensor(struct descriptor *d, cudnnBackendAttributeName_t attribu
     case CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC:
         t->ragged = true;
         uses_drop(&d->uses, attribute);
-        child = find(*(const cudnnBackendDescriptor_t *)values);
+        child = descriptor_find(*(const cudnnBackendDescriptor_t *)values);
         if (child && child->kind == CUDNN_BACKEND_TENSOR_DESCRIPTOR && in_memory(&child->tensor)) {
             struct use offsets = use_of(&child->tensor, attribute);
             offsets.mode = TOUCH_READ;
@@ -256,7 +256,7 @@ static void set_value(struct descriptor *operation, cudnnBackendAttributeName_t 
 
 void descriptor_set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t attribute,
                     cudnnBackendAttributeType_t type, int64_t n, const void *values) {
-    struct descriptor *d = n > 0 && values ? find(handle) : NULL;
+    struct descriptor *d = n > 0 && values ? descriptor_find(handle) : NULL;
     if (!d)
         return;
     if (d->kind == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
@@ -270,9 +270,9 @@ void descriptor_set(cudnnBackendDescriptor_t handle, cudnnBackendAttributeName_t
 }
 
 void descriptor_shared(cudnnBackendDescriptor_t handle, int64_t n, const cudnnBackendDescriptor_t *parts) {
-    const struct descriptor *d = find(handle);
+    const struct descriptor *d = descriptor_find(handle);
     for (int64_t i = 0; d && i < n; i++) {
-        struct descriptor *part = find(parts[i]);
+        struct descriptor *part = descriptor_find(parts[i]);
         if (!part || part == d || !holds_a_graph(part->kind))
             continue;
         uses_free(&part->uses);
@@ -283,7 +283,7 @@ void descriptor_shared(cudnnBackendDescriptor_t handle, int64_t n, const cudnnBa
 /* --- plans --- */
 
 void descriptor_planned(cudnnBackendDescriptor_t handle, int64_t workspace) {
-    struct descriptor *plan = find(handle);
+    struct descriptor *plan = descriptor_find(handle);
     if (!plan)
         return;
     uses_sort(&plan->uses);
@@ -300,7 +300,7 @@ static bool has(const struct words *words, int64_t value) {
 
 void descriptor_places(cudnnBackendDescriptor_t plan_handle, cudnnBackendDescriptor_t pack_handle,
                        void (*tell)(void *context, const struct place *place), void *context) {
-    const struct descriptor *plan = find(plan_handle), *holder = find(pack_handle);
+    const struct descriptor *plan = descriptor_find(plan_handle), *holder = descriptor_find(pack_handle);
     if (!holder || holder->kind != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         return;
     const struct pack *pack = &holder->pack;

@@ -6,8 +6,8 @@
 typedef pfn_cublasLtMatrixLayoutGetAttribute ask_function;
 
 /* False where the library does not know the attribute; *value is kept then. */
-static HOT_CALL SELDOM bool ask(ask_function f, cublasLtMatrixLayout_t desc, cublasLtMatrixLayoutAttribute_t attribute,
-                                void *value, size_t bytes) {
+static HOT_CALL SELDOM bool layout_ask(ask_function f, cublasLtMatrixLayout_t desc,
+                                       cublasLtMatrixLayoutAttribute_t attribute, void *value, size_t bytes) {
     size_t written = 0;
     return f(desc, attribute, value, bytes, &written) == CUBLAS_STATUS_SUCCESS && written == bytes;
 }
@@ -24,20 +24,20 @@ HOT_CALL bool lt_layout_read(int variant, cublasLtMatrixLayout_t desc, const str
     uint32_t type, mode = same ? same->mode : CUBLASLT_BATCH_MODE_STRIDED;
     int32_t order = CUBLASLT_ORDER_COL, count = same ? (int32_t)same->count : 1;
     *out = (struct lt_layout){0};
-    if (!desc || !ask(f, desc, CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type) ||
-        !ask(f, desc, CUBLASLT_MATRIX_LAYOUT_ROWS, &out->rows, sizeof out->rows) ||
-        !ask(f, desc, CUBLASLT_MATRIX_LAYOUT_COLS, &out->cols, sizeof out->cols) ||
-        !ask(f, desc, CUBLASLT_MATRIX_LAYOUT_LD, &out->ld, sizeof out->ld))
+    if (!desc || !layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof type) ||
+        !layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_ROWS, &out->rows, sizeof out->rows) ||
+        !layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_COLS, &out->cols, sizeof out->cols) ||
+        !layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_LD, &out->ld, sizeof out->ld))
         return false;
-    ask(f, desc, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
+    layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order);
     if (!same) {
-        ask(f, desc, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
-        ask(f, desc, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &mode, sizeof mode);
+        layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+        layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &mode, sizeof mode);
     }
     if (count > 1)
-        ask(f, desc, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &out->stride, sizeof out->stride);
+        layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &out->stride, sizeof out->stride);
     if (is_complex((cudaDataType_t)type))
-        ask(f, desc, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, &out->plane, sizeof out->plane);
+        layout_ask(f, desc, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, &out->plane, sizeof out->plane);
     out->type = (cudaDataType_t)type;
     out->order = (cublasLtOrder_t)order;
     out->mode = (cublasLtBatchMode_t)mode;
@@ -89,8 +89,8 @@ static SELDOM void touch_grouped(struct call *call, int variant, cublasLtMatrixL
     for (int i = 0; i < 3; i++) {
         addr_t list = 0;
         int32_t width = CUBLASLT_INTEGER_WIDTH_32;
-        ask(f, desc, lists[i], &list, sizeof list);
-        ask(f, desc, widths[i], &width, sizeof width);
+        layout_ask(f, desc, lists[i], &list, sizeof list);
+        layout_ask(f, desc, widths[i], &width, sizeof width);
         call_touch(call, list, library_count(l->count), width == CUBLASLT_INTEGER_WIDTH_64 ? 64 : 32, TOUCH_READ);
     }
 }

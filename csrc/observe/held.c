@@ -16,7 +16,7 @@ static uint64_t key_at(const struct ulms_held *row) {
 }
 
 /* The key's row, or the one to take; the last one when all others are taken. */
-static struct ulms_held *find(struct ulms_held *rows, uint64_t key) {
+static struct ulms_held *held_find(struct ulms_held *rows, uint64_t key) {
     size_t home = (size_t)(spread(key) >> 32) % OTHERS;
     for (size_t i = 0; i < OTHERS; i++) {
         struct ulms_held *row = &rows[(home + i) % OTHERS];
@@ -28,9 +28,9 @@ static struct ulms_held *find(struct ulms_held *rows, uint64_t key) {
 }
 
 /* A reader that finds the key finds the name. */
-static struct ulms_held *take(struct ulms_held *rows, uint64_t key, const char *name) {
+static struct ulms_held *held_take(struct ulms_held *rows, uint64_t key, const char *name) {
     lock_take(&naming);
-    struct ulms_held *row = find(rows, key);
+    struct ulms_held *row = held_find(rows, key);
     bool others = row == &rows[OTHERS];
     if (key_at(row) == 0) {
         strncpy(row->name, others ? "(others)" : name, sizeof row->name - 1);
@@ -41,9 +41,9 @@ static struct ulms_held *take(struct ulms_held *rows, uint64_t key, const char *
 }
 
 void held_add(uint64_t key, const char *name, uint64_t ns, uint64_t missing_bytes) {
-    struct ulms_held *rows = stats_held(), *row = find(rows, key);
+    struct ulms_held *rows = stats_held(), *row = held_find(rows, key);
     if (key_at(row) == 0)
-        row = take(rows, key, name);
+        row = held_take(rows, key, name);
     __atomic_fetch_add(&row->ns, ns, __ATOMIC_RELAXED);
     __atomic_fetch_add(&row->times, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&row->missing_bytes, missing_bytes, __ATOMIC_RELAXED);

@@ -52,7 +52,7 @@ static void promise_to_let_go(void) {
 }
 
 /* Only a thread whose end will be told may own a slot. */
-static unsigned take(void) {
+static unsigned slot_take(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct thread *self = thread_self();
     run_once(&once, promise_to_let_go);
@@ -80,7 +80,7 @@ HOT void stats_foresee(void) {
 }
 
 SELDOM struct counts stats_enter(void) {
-    unsigned slot = take();
+    unsigned slot = slot_take();
     return (struct counts){stats->slot[slot].counts, slot == SHARED};
 }
 

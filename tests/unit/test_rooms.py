@@ -1,6 +1,7 @@
 """Where things are: READMEs name files, and wrappers lie as the tables of hooks do."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ TREES = (CSRC, ROOT / "broker", ROOT / "share")
 FOLDERS = sorted({path.parent for tree in TREES for path in tree.rglob("*.[ch]")} - {CSRC})
 CELL = re.compile(r"(?<=\|) ((?:`\w+\.[ch]`(?:, )?)+) (?=\|)")
 """One that has nothing but names."""
+SAME_NAME = 9
 SYMBOLS = {"proc.hooks": "symbols/proc.c"}
 
 
@@ -67,3 +69,15 @@ def test_a_newcomer_finds_where_things_belong() -> None:
         "csrc/gone.c",
         "hooks/*.none",
     }
+
+
+def test_a_debugger_tells_functions_of_files_apart() -> None:
+    """A name of functions that are static is that of few."""
+    static = re.compile(r"^static (?:inline )?[\w *]+?\*?(\w+)\(", re.M)
+    names = Counter(
+        name
+        for path in CSRC.rglob("*.c")
+        for name in static.findall(path.read_text(encoding="utf-8"))
+    )
+    assert len(names) > 1000
+    assert [name for name, count in names.items() if count > SAME_NAME] == []

@@ -16,7 +16,7 @@ static struct bypass operations, blocks;
 static __thread uint32_t *operation, *block; /* where this thread's is counted */
 
 /* Counted before it is asked whether it may bypass: either we see that it may not, or who waits sees the count. */
-static bool enter(struct bypass *p, uint32_t **counted, bool (*forbidden)(void)) {
+static bool bypass_enter(struct bypass *p, uint32_t **counted, bool (*forbidden)(void)) {
     struct thread *self = forbidden() ? NULL : thread_self();
     if (!self)
         return false;
@@ -45,7 +45,7 @@ static bool any(const struct bypass *p) {
 }
 
 bool pager_bypass_begin(void) {
-    return enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !leave(&operation));
+    return bypass_enter(&operations, &operation, pager_any_moving) && (!pager_any_moving() || !leave(&operation));
 }
 
 bool pager_bypass_end(void) {
@@ -61,7 +61,7 @@ bool pager_bypasses_over(const struct pager *d) {
 }
 
 bool pager_block_bypass_begin(void) {
-    return enter(&blocks, &block, pager_hears) && (!pager_hears() || !leave(&block));
+    return bypass_enter(&blocks, &block, pager_hears) && (!pager_hears() || !leave(&block));
 }
 
 bool pager_block_bypass_end(void) {

@@ -247,7 +247,7 @@ bool pager_gone(CUresult status) {
 }
 
 /* False: not done. *errors counts answers that are none. */
-static bool ask(const struct pager_marker *m, int *errors) {
+static bool marker_ask(const struct pager_marker *m, int *errors) {
     CUresult status = REAL(cuCtxSetCurrent, 0)(m->context);
     if (status == CUDA_SUCCESS)
         status = REAL(cuEventQuery, 0)(m->event);
@@ -261,7 +261,7 @@ static bool ask(const struct pager_marker *m, int *errors) {
  * order than they recorded them. */
 static void poll_queue(struct pager *d, struct pager_queue *q, struct pager_marker **done) {
     struct pager_marker *last = NULL;
-    for (struct pager_marker *m = q->first; m && ask(m, &q->errors); m = m->next) {
+    for (struct pager_marker *m = q->first; m && marker_ask(m, &q->errors); m = m->next) {
         if (q->errors == TRIES) {
             pager_lock(d);
             pager_give_up(d, "the driver does not tell what is done");

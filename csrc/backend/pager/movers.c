@@ -81,7 +81,7 @@ static bool issue_at_once(struct pager *d, const struct pager_move *m, struct se
     return good;
 }
 
-static struct pager_move *take(struct pager *d, int lane) {
+static struct pager_move *mover_take(struct pager *d, int lane) {
     pager_blocks_hear(d);
     return pager_move_take(d, lane);
 }
@@ -91,7 +91,7 @@ static struct pager_move *take(struct pager *d, int lane) {
 static void hand_out(struct pager *d, int lane) {
     struct pager_lane *l = &d->movers.lanes[lane];
     bool can = pager_moves(d) && pager_context(d);
-    for (struct pager_move *m; can && l->idle > 0 && (m = take(d, lane)); l->idle--) {
+    for (struct pager_move *m; can && l->idle > 0 && (m = mover_take(d, lane)); l->idle--) {
         if (!l->first)
             l->last = &l->first;
         *l->last = m;
@@ -145,7 +145,7 @@ static struct pager_move *next_move(struct pager_mover *self) {
     struct pager_lane *l = &d->movers.lanes[self->lane];
     struct pager_move *m = pager_stops(d) ? NULL : take_ready(l);
     if (!m && !pager_stops(d) && context_of(self) && pager_moves(d))
-        m = take(d, self->lane);
+        m = mover_take(d, self->lane);
     l->idle += !m;
     pager_wake(d);
     if (m)
@@ -226,7 +226,7 @@ void pager_movers_start_more(struct pager *d) {
         struct pager_lane *l = &d->movers.lanes[lane];
         bool wanted = l->to_start > 0 && l->idle == 0 && !l->first && pager_moves(d) && pager_context(d);
         struct pager_mover *m = wanted ? next_to_start(d, lane) : NULL;
-        if (!m || !(m->first = take(d, lane)))
+        if (!m || !(m->first = mover_take(d, lane)))
             continue;
         l->to_start--;
         pager_unlock(d);

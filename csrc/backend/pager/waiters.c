@@ -36,7 +36,7 @@ bool pager_older_waits(const struct pager *d, uint64_t ticket) {
     return d->admission.waiters.first && d->admission.waiters.first->ticket < ticket;
 }
 
-static void enter(struct pager *d, struct pager_waiter *w) {
+static void waiter_enter(struct pager *d, struct pager_waiter *w) {
     struct pager_waiter **at = &d->admission.waiters.first;
     while (*at && (*at)->ticket < w->ticket)
         at = &(*at)->next;
@@ -131,7 +131,7 @@ int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t t
     if (answer != ULMS_HOLD)
         return answer;
     uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine.core, serial);
-    enter(d, &self);
+    waiter_enter(d, &self);
     pager_wake(d);
     spin(d, &self);
     wait_for_answer(d, op, &self);

@@ -36,7 +36,7 @@ void deferred_release_add(struct vmm_part *p, uint64_t context) {
 }
 
 /* All that is deferred. */
-static void take(void) {
+static void deferred_take(void) {
     lock_take(&parking);
     taken = deferred;
     __atomic_store_n(&deferred, NULL, __ATOMIC_RELAXED);
@@ -77,7 +77,7 @@ static bool end(uint64_t only, uint64_t patience_ns) {
     bool ended = false;
     if (capture_any())
         return false;
-    take();
+    deferred_take();
     for (struct vmm_part *p; (p = first_taken(&context));) {
         bool asked = context != busy && (!only || context == only);
         bool over = !context || (asked && vmm_context_over(context, patience_ns));

@@ -27,7 +27,7 @@ struct frame_prefetcher {
     struct pager_worker worker;
 };
 
-static void ask(void *data) {
+static void frames_ask(void *data) {
     struct frame_prefetcher *m = data;
     lock_take(&m->lock);
     m->asked = true;
@@ -111,8 +111,8 @@ static bool follow_budget(struct pager *d) {
     uint64_t most_leave = d->budget.bytes; /* at a time */
     pager_unlock(d);
     uint32_t stock = (uint32_t)((most_leave < STOCK_BYTES ? most_leave : STOCK_BYTES) / page_bytes);
-    frames_keep(&v->pool[VMM_DEVICE].frames, stock, most, ask, v->prefetcher);
-    frames_keep(&v->pool[VMM_HOST].frames, stock, on_host, ask, v->prefetcher);
+    frames_keep(&v->pool[VMM_DEVICE].frames, stock, most, frames_ask, v->prefetcher);
+    frames_keep(&v->pool[VMM_HOST].frames, stock, on_host, frames_ask, v->prefetcher);
     vmm_give_back(d, all);
     return !moves || vmm_occupied(d) <= all;
 }
@@ -168,7 +168,7 @@ void vmm_granted(int32_t device) {
     struct frame_prefetcher *m = vmm_in(d) ? vmm_in(d)->prefetcher : NULL;
     pager_unlock(d);
     if (m)
-        ask(m);
+        frames_ask(m);
 }
 
 void frame_prefetchers_stop(void) {

@@ -28,7 +28,7 @@ static void set_aside(struct pager *d, const struct vmm_stock *s, bool aside) {
 }
 
 /* It may have to lie across the most pages. */
-static bool take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
+static bool stock_take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
     size_t pages = whole_pages(bytes + page_bytes - PAGE_LEAST) / page_bytes;
     pager_lock(d);
     bool fits = !pager_moves(d) && pager_fits(d, whole_pages(bytes));
@@ -45,7 +45,7 @@ static struct promise *promise(uint64_t bytes, int32_t device) {
     bool can = d && vmm_of(d) && !vmm_in(d)->beyond_host; /* its pages need frames of their own on the host */
     struct promise *p = can ? calloc(1, sizeof *p) : NULL;
     pager_returned(); /* what is deferred may be */
-    if (p && !take(d, &p->stock, bytes) && !(deferred_release_end(0) && take(d, &p->stock, bytes))) {
+    if (p && !stock_take(d, &p->stock, bytes) && !(deferred_release_end(0) && stock_take(d, &p->stock, bytes))) {
         free(p);
         return NULL;
     }

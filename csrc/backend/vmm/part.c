@@ -93,7 +93,7 @@ static void count(struct vmm *v, const struct vmm_part *p, bool comes) {
 }
 
 /* Its range and its place in it are known. */
-static void enter(struct vmm *v, struct vmm_part *p) {
+static void part_enter(struct vmm *v, struct vmm_part *p) {
     p->number = ++v->parts_made;
     set_grains(p, p);
     count(v, p, true);
@@ -112,7 +112,7 @@ struct vmm_part *vmm_part_new(struct vmm *v, uint64_t bytes, bool apart, uint64_
     }
     p->start = p->range->start + grain * PAGE_LEAST;
     p->bytes = bytes;
-    enter(v, p);
+    part_enter(v, p);
     struct vmm_pages own = vmm_part_own_pages(p);
     *fresh = (own.end - own.first) * page_bytes;
     return p;
@@ -138,7 +138,7 @@ struct vmm_part *vmm_part_new_at(struct vmm *v, struct vmm_range *r, addr_t star
         free(p);
         return NULL;
     }
-    enter(v, p);
+    part_enter(v, p);
     return p;
 }
 

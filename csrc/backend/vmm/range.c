@@ -56,7 +56,7 @@ struct vmm_range *vmm_range_find(struct vmm *v, addr_t p) {
     return r;
 }
 
-static bool enter(struct vmm *v, struct vmm_range *r) {
+static bool range_enter(struct vmm *v, struct vmm_range *r) {
     lock_take(&v->lock);
     bool entered = spans_insert(&v->ranges, r->start, r->start + r->bytes, r);
     lock_drop(&v->lock);
@@ -331,7 +331,7 @@ static struct vmm_range *range_at(struct vmm *v, addr_t start, uint64_t bytes, b
     r->reserved = reserved;
     for (size_t i = 0; i < pages; i++)
         r->page[i] = EMPTY;
-    if (enter(v, r))
+    if (range_enter(v, r))
         return r;
     discard(r);
     return NULL;

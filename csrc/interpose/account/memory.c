@@ -82,7 +82,7 @@ static bool take_out(addr_t start, struct allocation *gone, bool later) {
     return true;
 }
 
-static bool take(addr_t start, struct allocation *gone) {
+static bool allocation_take(addr_t start, struct allocation *gone) {
     return take_out(start, gone, false);
 }
 
@@ -92,7 +92,7 @@ static void take_stale(addr_t start, uint64_t bytes) {
     while (ledger_find(session.ledger, start, &a) ||
            (ledger_list(session.ledger, start, &a, 1) == 1 && a.start < start + bytes)) {
         log_debug("allocation at 0x%llx was freed unseen", (unsigned long long)a.start);
-        if (!take(a.start, &a))
+        if (!allocation_take(a.start, &a))
             return;
         memory_credit(&a);
     }
@@ -116,7 +116,7 @@ bool memory_enter(struct allocation *a) {
 }
 
 void dealloc_open(struct dealloc *p, addr_t start) {
-    p->recorded = session_on && start && take(start, &p->gone);
+    p->recorded = session_on && start && allocation_take(start, &p->gone);
 }
 
 void dealloc_open_deferred(struct dealloc *p, addr_t start) {
@@ -185,7 +185,7 @@ void memory_forget(uint64_t owner) {
     ipc_forget(owner);
     for (size_t n; (n = ledger_list(session.ledger, from, list, LEDGER_LISTED)) > 0; from = list[n - 1].start + 1)
         for (size_t i = 0; i < n; i++)
-            if (goes_with(&list[i], owner) && take(list[i].start, &gone))
+            if (goes_with(&list[i], owner) && allocation_take(list[i].start, &gone))
                 gone.managed ? memory_gone(&gone) : memory_credit(&gone);
 }
 

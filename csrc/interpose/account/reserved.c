@@ -32,13 +32,13 @@ static bool counted(int device) {
     return device >= 0 && device < DEVICE_MAX;
 }
 
-static uint64_t ask(CUmemoryPool pool, CUmemPool_attribute what, uint64_t otherwise) {
+static uint64_t pool_ask(CUmemoryPool pool, CUmemPool_attribute what, uint64_t otherwise) {
     cuuint64_t bytes;
     return REAL(cuMemPoolGetAttribute, 0)(pool, what, &bytes) == CUDA_SUCCESS ? bytes : otherwise;
 }
 
 /* Under the lock. */
-static struct source **find(CUmemoryPool pool, bool leaves) {
+static struct source **source_find(CUmemoryPool pool, bool leaves) {
     struct source **at = &sources;
     while (*at && ((*at)->pool != pool || (*at)->leaves != leaves))
         at = &(*at)->next;
@@ -49,7 +49,7 @@ void reserved_know(int device, CUmemoryPool pool) {
     if (!counted(device))
         return;
     lock_take(&lock);
-    struct source *s = *find(pool, false) ? NULL : malloc(sizeof *s);
+    struct source *s = *source_find(pool, false) ? NULL : malloc(sizeof *s);
     if (s) {
         *s = (struct source){.pool = pool, .device = device, .next = sources};
         sources = s;
@@ -59,7 +59,7 @@ void reserved_know(int device, CUmemoryPool pool) {
 
 void reserved_leaves(CUmemoryPool pool) {
     lock_take(&lock);
-    struct source *s = *find(pool, false);
+    struct source *s = *source_find(pool, false);
     if (s)
         s->leaves = true;
     lock_drop(&lock);
@@ -67,7 +67,7 @@ void reserved_leaves(CUmemoryPool pool) {
 
 void reserved_left(CUmemoryPool pool, bool gone) {
     lock_take(&lock);
-    struct source *s = *find(pool, true);
+    struct source *s = *source_find(pool, true);
     if (s)
         s->leaves = false;
     if (s && gone)
@@ -78,7 +78,7 @@ void reserved_left(CUmemoryPool pool, bool gone) {
 void reserved_gave(CUmemoryPool pool, addr_t start, uint64_t bytes) {
     bool stored = false;
     lock_take(&lock);
-    struct source *s = *find(pool, false);
+    struct source *s = *source_find(pool, false);
     if (s)
         hash_put(&pieces, start, s, &stored);
     if (stored)
@@ -134,7 +134,7 @@ static void look_at(struct source *s, bool idle) {
     if (!s->pool)
         s->bytes = idle && s->live < s->bytes ? s->live : s->bytes;
     else if (!s->leaves)
-        s->bytes = ask(s->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, s->bytes);
+        s->bytes = pool_ask(s->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, s->bytes);
 }
 
 uint64_t reserved_by_graphs(int device) {
@@ -183,10 +183,10 @@ void reserved_look_again(int device, bool waited) {
 /* --- room under a limit --- */
 
 uint64_t reserved_unused(CUmemoryPool pool) {
-    uint64_t held = ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
-    uint64_t used = ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, held);
+    uint64_t held = pool_ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
+    uint64_t used = pool_ask(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, held);
     lock_take(&lock);
-    const struct source *s = *find(pool, false);
+    const struct source *s = *source_find(pool, false);
     used = s && s->live > used ? s->live : used;
     lock_drop(&lock);
     return held > used ? held - used : 0;

@@ -63,7 +63,7 @@ static bool stands_for(const struct named *n, const struct loaded *from, const c
 }
 
 /* Under the lock. Without memory the handle stays unknown. */
-static void enter(struct loaded *from, uint64_t handle, const char *name) {
+static void image_enter(struct loaded *from, uint64_t handle, const char *name) {
     struct named *old = hash_get(&handles, handle);
     if (old && stands_for(old, from, name))
         return;
@@ -173,7 +173,7 @@ void loaded_derived(const void *from, const void *to, const char *name) {
     lock_take(&lock);
     struct named *n = hash_get(&handles, key_of(from));
     if (n)
-        enter(n->from, key_of(to), name ? name : n->name);
+        image_enter(n->from, key_of(to), name ? name : n->name);
     if (n && name && n->from->code && code_source_eager(n->from->code))
         kernel_code_of(n->from->code, name);
     lock_drop(&lock);

@@ -20,7 +20,7 @@ void wrap_try_reading(void) {
 }
 
 /* The addresses in a piece; false: it could not all be read. */
-static bool find(const char *from, size_t bytes, addr_t *pointers, size_t *n) {
+static bool pointers_find(const char *from, size_t bytes, addr_t *pointers, size_t *n) {
     struct allocation a;
     uint64_t *word = thread_scratch(SCRATCH_READ);
     addr_t low, high;
@@ -43,7 +43,7 @@ void wrap_look(const void *src, uint64_t bytes) {
     bool whole = pointers && session.backend->pin_reachable && bytes <= LOOK_MAX;
     for (uint64_t at = 0; whole && at < bytes; at += PIECE) {
         size_t n = 0;
-        whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
+        whole = pointers_find((const char *)src + at, piece_at(at, bytes), pointers, &n);
         if (n > 0)
             session.backend->pin_reachable(pointers, n);
     }
@@ -93,7 +93,7 @@ void wrap_pointers(struct op *op, addr_t dst, const void *src, uint64_t bytes) {
         return;
     }
     for (uint64_t at = 0; whole && at < bytes; at += PIECE)
-        whole = find((const char *)src + at, piece_at(at, bytes), pointers, &n);
+        whole = pointers_find((const char *)src + at, piece_at(at, bytes), pointers, &n);
     ledger_table_set(session.ledger, dst, bytes, pointers, n);
     if (!whole || to.kind == MEMORY_MANAGED || is_managed((addr_t)(uintptr_t)src))
         ledger_tables_touched(session.ledger, &unsure, 1);

@@ -109,7 +109,7 @@ static bool record(struct deferred *e, int variant, CUstream stream) {
 }
 
 /* What the driver says of a stream that it takes no event for: if it takes nothing else either, no free. */
-static CUresult ask(int variant, CUstream stream) {
+static CUresult stream_ask(int variant, CUstream stream) {
     CUresult status = capture_any() ? CUDA_SUCCESS : REAL(cuStreamQuery, variant)(stream);
     return status == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : status;
 }
@@ -119,7 +119,7 @@ bool deferred_free(const struct allocation *gone, struct stream_order order, CUm
     if (!e)
         return false;
     *e = (struct deferred){.gone = *gone, .keeper = keeper, .stream = stream_key(order.variant, order.stream)};
-    *status = record(e, order.variant, order.stream) ? CUDA_SUCCESS : ask(order.variant, order.stream);
+    *status = record(e, order.variant, order.stream) ? CUDA_SUCCESS : stream_ask(order.variant, order.stream);
     if (*status != CUDA_SUCCESS) {
         free(e);
         return true;

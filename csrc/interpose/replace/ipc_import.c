@@ -74,7 +74,7 @@ static void close_files(const struct answer *a, size_t from) {
 }
 
 /* False: there is nothing, and no file is left open. */
-static bool ask(int exporter, pid_t pid, const struct ipc_request *q, struct answer *a) {
+static bool exporter_ask(int exporter, pid_t pid, const struct ipc_request *q, struct answer *a) {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * BACKEND_PIECES)];
         struct cmsghdr align;
@@ -143,7 +143,7 @@ static bool receive_all(struct import *i, int exporter, pid_t pid) {
     struct ipc_request q = {.handle = i->handle};
     struct answer a;
     for (uint64_t all = 1; q.first < all; q.first += a.reply.count) {
-        if (!ask(exporter, pid, &q, &a))
+        if (!exporter_ask(exporter, pid, &q, &a))
             return false;
         if (q.first == 0 && !reserve(i, &a.reply)) {
             close_files(&a, 0);
@@ -185,7 +185,7 @@ static struct import *import_new(const struct ipc_handle *h, uint64_t context) {
 /* --- what is open --- */
 
 /* Under the lock. */
-static struct import *find(const struct ipc_handle *h, uint64_t context) {
+static struct import *import_find(const struct ipc_handle *h, uint64_t context) {
     struct import *i = list;
     while (i && (i->context != context || memcmp(&i->handle, h, sizeof *h) != 0))
         i = i->next;
@@ -193,7 +193,7 @@ static struct import *find(const struct ipc_handle *h, uint64_t context) {
 }
 
 /* Of what is not used, or of a context: the next, taken out. */
-static struct import *take(bool (*wanted)(const struct import *i, uint64_t context), uint64_t context) {
+static struct import *import_take(bool (*wanted)(const struct import *i, uint64_t context), uint64_t context) {
     lock_take(&lock);
     struct import **at = &list, *i;
     while ((i = *at) && !wanted(i, context))
@@ -223,7 +223,7 @@ static bool is_of(const struct import *i, uint64_t context) {
 /* Kernels may still use it. What does not go now is looked at with the next that is opened or closed. */
 static void end_unused(void) {
     struct import *busy = NULL, *i;
-    while ((i = take(is_unused, 0))) {
+    while ((i = import_take(is_unused, 0))) {
         CUresult status = context_idle((CUcontext)(uintptr_t)i->context, busy ? 0 : PATIENCE_NS);
         if ((status == CUDA_SUCCESS || status == CUDA_ERROR_CONTEXT_IS_DESTROYED) && unmap(i)) {
             free(i);
@@ -241,7 +241,7 @@ static void end_unused(void) {
 /* The allocation is used once more. NULL: it is not open. */
 static struct import *use_again(const struct ipc_handle *h, uint64_t context, bool *first) {
     lock_take(&lock);
-    struct import *i = find(h, context);
+    struct import *i = import_find(h, context);
     *first = i && i->uses++ == 0;
     lock_drop(&lock);
     return i;
@@ -285,7 +285,7 @@ bool ipc_close(CUdeviceptr start) {
 }
 
 void ipc_forget(uint64_t context) {
-    for (struct import *i; has_imports() && (i = take(is_of, context));) {
+    for (struct import *i; has_imports() && (i = import_take(is_of, context));) {
         unmap(i);
         free(i);
     }

@@ -67,7 +67,7 @@ static bool ensure_open(void) {
 
 /* --- what is asked --- */
 
-static bool find(const struct ipc_handle *h, addr_t *start) {
+static bool export_find(const struct ipc_handle *h, addr_t *start) {
     bool found = false;
     lock_take(&lock);
     for (const struct exported *e = list; e && !found; e = e->next) {
@@ -92,7 +92,7 @@ static void close_files(const struct backend_share *s) {
 static bool share(const struct ipc_request *q, struct backend_share *s) {
     addr_t start;
     *s = (struct backend_share){.given_up = &server.stops};
-    if (!find(&q->handle, &start) || !is_there(start, q->handle.id))
+    if (!export_find(&q->handle, &start) || !is_there(start, q->handle.id))
         return false;
     if (session.backend->share(start, q->first, s) && is_there(start, q->handle.id))
         return true;

@@ -25,7 +25,7 @@ static bool keep(struct addrmap *m, const struct reservation *r) {
     return addrmap_insert(m, &(struct range){r->start, r->start + r->bytes, (uintptr_t)r});
 }
 
-static bool enter(addr_t start, uint64_t bytes, uint64_t whole) {
+static bool address_enter(addr_t start, uint64_t bytes, uint64_t whole) {
     struct reservation *r = malloc(sizeof *r);
     if (!r)
         return false;
@@ -44,13 +44,13 @@ CUresult own_reserve(int variant, CUdeviceptr *ptr, size_t size, size_t alignmen
     bool valid = ptr && size && whole && size % PAGE_LEAST == 0 && !(alignment & (alignment - 1)) && !flags;
     if (valid && !addr && !caller_stays_plain() &&
         REAL(cuMemAddressReserve, variant)(ptr, whole, aligned, 0, 0) == CUDA_SUCCESS) {
-        if (enter(*ptr, size, whole))
+        if (address_enter(*ptr, size, whole))
             return CUDA_SUCCESS;
         REAL(cuMemAddressFree, 0)(*ptr, whole);
     }
     CUresult status = REAL(cuMemAddressReserve, variant)(ptr, size, alignment, addr, flags);
     if (status == CUDA_SUCCESS && valid && whole == size && *ptr % page_bytes == 0)
-        enter(*ptr, size, size);
+        address_enter(*ptr, size, size);
     return status;
 }
 

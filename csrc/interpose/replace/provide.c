@@ -82,7 +82,7 @@ bool provide_addresses(addr_t *start, uint64_t bytes, int device) {
     return session.backend->provide(start, whole_grains(bytes), device);
 }
 
-static bool take(struct charge *c, uint64_t bytes, CUdeviceptr *dptr) {
+static bool provided_take(struct charge *c, uint64_t bytes, CUdeviceptr *dptr) {
     addr_t start;
     if (!provide_addresses(&start, bytes, c->device))
         return false;
@@ -103,7 +103,7 @@ static bool give(struct charge *c, enum memory_kind kind, uint64_t bytes, const 
     if (!charge_open_managed(c, device, kind, bytes))
         return ulms_options.managed_limit > 0;
     c->context = context;
-    bool taken = take(c, bytes, dptr);
+    bool taken = provided_take(c, bytes, dptr);
     charge_close(c, taken ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, dptr, bytes);
     return taken;
 }

@@ -175,7 +175,7 @@ bool virtual_handle_unmap(CUdeviceptr ptr, size_t size, CUresult *status) {
 
 /* --- addresses --- */
 
-static bool enter(struct space *s) {
+static bool space_enter(struct space *s) {
     bool stored;
     lock_take(&lock);
     hash_put(&by_start, s->start, s, &stored);
@@ -196,7 +196,7 @@ static bool space_new(CUdeviceptr *start, uint64_t bytes, size_t alignment) {
     if (fit && (made = malloc(sizeof *made))) {
         *made = s;
         *start = s.start;
-        if (enter(made))
+        if (space_enter(made))
             return true;
         free(made);
     }

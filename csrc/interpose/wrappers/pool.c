@@ -62,7 +62,7 @@ static struct pool *know(CUmemoryPool handle, int device, bool replaced) {
 }
 
 /* The caller holds the lock. Pools that the program did not make are the devices' own, or not ours to judge: NULL. */
-static struct pool *find(CUmemoryPool handle) {
+static struct pool *pool_find(CUmemoryPool handle) {
     struct pool *p = hash_get(&pools, (uint64_t)(uintptr_t)handle);
     CUmemoryPool own;
     int device = context_device();
@@ -126,7 +126,7 @@ static bool provide_from(struct charge *c, CUmemoryPool handle, int variant, CUs
         (!handle && REAL(cuDeviceGetMemPool, 0)(&handle, device) != CUDA_SUCCESS))
         return false;
     lock_take(&lock);
-    struct pool *p = find(handle);
+    struct pool *p = pool_find(handle);
     bool replaced = p && p->replaced && p->device == device;
     if (replaced)
         p->references++;
@@ -348,7 +348,7 @@ CUresult custom_cuMemPoolSetAttribute(int variant, CUmemoryPool pool, CUmemPool_
     if (status != CUDA_SUCCESS || !session_on)
         return status;
     lock_take(&lock);
-    struct pool *p = find(pool);
+    struct pool *p = pool_find(pool);
     if (p && attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->holding.most_used = p->holding.used;
     else if (p && attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
