@@ -40,6 +40,7 @@ REASONS = {
     "backend/pager/driver_calls.c": OURS + ", and policies to compare with, which hold nothing",
     "backend/vmm/deferred_release.c": "the driver's free waits for its context in the same place",
     "backend/vmm/range.c": "a few tries",
+    "backend/vmm/pool.c": "its context is away: the driver answers nobody either",
     "backend/pager/waiters.c": "a millisecond, before it sleeps",
     "tenant/tenant.c": OURS + ": tenant_join waits for the broker, half a second at most",
     "ledger/pending.c": "a lock: who has it calls nothing",
