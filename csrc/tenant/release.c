@@ -18,7 +18,7 @@ void tenant_release(struct tenant *t) {
     t->release = asked.number;
     t->tries = 0;
     t->kept = why;
-    t->released = !why;
+    __atomic_store_n(&t->released, !why, __ATOMIC_RELEASE);
     t->serial = t->lease.serial;
     t->reported_ns = 0;
     tenant_report(t);
@@ -51,10 +51,10 @@ bool tenant_is_released(struct tenant *t) {
         return false;
     bool reads = share_page_read_file(t->to.page, &asked);
     if (reads && !asked.context && asked.number != t->release) {
-        t->released = false;
         t->release = asked.number;
         t->sequence = 0;
         tenant_backend()->let_go(t->device, false);
+        __atomic_store_n(&t->released, false, __ATOMIC_RELEASE);
         return false;
     }
     uint32_t sequence = share_page_read(t->to.page, &lease);

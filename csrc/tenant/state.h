@@ -38,7 +38,7 @@ struct tenant {
     uint64_t resumed_ns;
     struct share_hello hello;   /* what does not change of it, once it is known */
     struct share_report latest; /* that was said */
-    bool released;    /* it lets go of the device: this thread calls no driver, and asks the backend nothing */
+    bool released;    /* it lets go of the device: this thread calls no driver, and asks the backend nothing. Atomic */
     uint64_t release; /* number of the last request to do so, or when it joined, that was followed or refused */
     uint64_t serial;  /* while it is released: of the lease that was acknowledged */
     unsigned tries;

@@ -30,6 +30,7 @@ enum {
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
 enum { OTHERS = 16 };
+enum { CONTEXT_US = 10000 };
 #define LINK_RATE 45000000000ull /* bytes a second each way; the broker learns what a switch takes */
 
 static struct tenant *tenants[DEVICE_MAX];
@@ -231,8 +232,16 @@ bool tenant_shares(int device) {
     return t && (__atomic_load_n(&t->together, __ATOMIC_RELAXED) || !__atomic_load_n(&t->to.page, __ATOMIC_RELAXED));
 }
 
+/* The driver would let nothing end: who resumes it finds it here. */
+static void wait_for_context(const struct tenant *t) {
+    while (t && __atomic_load_n(&t->released, __ATOMIC_ACQUIRE))
+        thread_sleep(CONTEXT_US);
+}
+
 /* Before the driver ends. A thread that the driver keeps is left to the end of the process. */
 void tenants_stop(void) {
+    for (int i = 0; i < DEVICE_MAX; i++)
+        wait_for_context(tenants[i]);
     uint64_t until = clock_ns() + END_NS;
     lock_take(&end);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
@@ -243,7 +252,6 @@ void tenants_stop(void) {
             continue;
         tenant_wake(i);
         tenants[i]->joined = true;
-        tenant_backend()->let_go(i, false);
         background_join(tenants[i]->thread, until);
         tenant_backend()->close(i, false);
         tenant_backend()->bound(i, 0);

@@ -189,6 +189,62 @@ def test_killed_meanwhile_it_is_gone(device: Device) -> None:
     device.wait_for(0)
 
 
+EXITS = """
+import os, threading, time
+every.exit.restype = None
+def exit_when_told():
+    while not os.path.exists(TOLD):
+        time.sleep(0.01)
+    every.exit(15)
+start = allocated(32 * MIB)
+print("here", flush=True)
+threading.Thread(target=exit_when_told, daemon=True).start()
+while True:
+    fill(start, 1, MIB)
+"""
+
+
+def test_its_end_waits_until_it_is_resumed(device: Device) -> None:
+    program = Program(device, text=EXITS)
+    leaves(device)
+    program.told.touch()
+    time.sleep(1)
+    assert program.process.poll() is None
+    assert pump(device, "resume", "g").returncode == 0
+    program.process.communicate(timeout=PATIENCE_S)
+    assert program.process.returncode == 15
+
+
+def test_it_leaves_all_its_gpus(device: Device) -> None:
+    program = Program(device, text=TWO, EMU_DEVICES="2")
+    done = pump(device, "suspend", "g", "--with-context", EMU_DEVICES="2")
+    assert (done.returncode, done.stdout.count("its context followed in")) == (0, 2)
+    assert pump(device, "resume", "g", EMU_DEVICES="2").returncode == 0
+    program.ends()
+
+
+TWO = """
+first, context = context, ctypes.c_void_p()
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 1)
+call("cuCtxSetCurrent", context)
+other = allocated(32 * MIB)
+fill(other, 7, 32 * MIB)
+call("cuCtxSetCurrent", first)
+""" + WORKS.replace(
+    "while not", "call('cuCtxSetCurrent', context)\nassert words_of(other, 4) == {7}\nwhile not"
+)
+
+
+def test_what_is_in_a_file_already_stays_there(device: Device) -> None:
+    """As the host has no room for it."""
+    limits = {"ULMS_MANAGED_LIMIT": "160MiB", "ULMS_FILE_LIMIT": "128MiB"}
+    program = Program(device, ULMS_FILE_DIR=str(device.folder), **limits)
+    for _ in range(2):
+        leaves(device)
+        assert pump(device, "resume", "g").returncode == 0
+    program.ends()
+
+
 def test_without_its_broker_it_waits_for_another(device: Device) -> None:
     program = Program(device)
     leaves(device)
