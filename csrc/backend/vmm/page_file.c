@@ -109,14 +109,17 @@ void page_file_fork_child(void) {
 
 /* --- slots --- */
 
-/* False: there is no room. A file system that cannot reserve tells when it writes; what was not written is zeros. */
+/* False: there is no room. A file system that cannot reserve tells when it writes; what was not written is zeros. To
+ * reserve memory would clear it, and take as long as to write. */
 static bool reserve(const struct page_file *f, uint32_t n) {
     if (!is_ours(f)) {
         errno = EBADF;
         return false;
     }
     off_t start = (off_t)(f->slots * page_bytes), bytes = (off_t)(n * page_bytes);
-    return fallocate(f->file, 0, start, bytes) == 0 || (errno == EOPNOTSUPP && ftruncate(f->file, start + bytes) == 0);
+    bool reserved = *f->folder && fallocate(f->file, 0, start, bytes) == 0;
+    bool cannot = !*f->folder || (!reserved && errno == EOPNOTSUPP);
+    return reserved || (cannot && ftruncate(f->file, start + bytes) == 0);
 }
 
 /* As many as there is room for, some at a time, until there are `most`. Under the lock. */
