@@ -92,7 +92,8 @@ struct backend_shares {
      * file); NULL: no more does. On one thread of ours. */
     void (*file)(int32_t device, const char *folder);
     /* All that lay on the host is in the file: no host memory is the driver's any more, and whoever needs some waits,
-     * until (false). Another process may take the context from the device then. NULL, or why not. Likewise. */
+     * until (false). Another process may take the context from the device then. NULL, or why not; "": something moves
+     * still. Likewise. */
     const char *(*let_go)(int32_t device, bool lets);
     struct backend_load (*load)(int32_t device);
 };

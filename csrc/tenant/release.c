@@ -2,7 +2,7 @@
  * driver from then on may hold any lock of the backend's. */
 #include "tenant/state.h"
 
-enum { TRIES = 25 }; /* memory may move for a moment */
+enum { TRIES = 25, MOVES_TRIES = 500 }; /* at most 20 ms apart */
 #define SAYS_NS 500000000ull
 
 void tenant_release(struct tenant *t) {
@@ -13,11 +13,11 @@ void tenant_release(struct tenant *t) {
     if (!asked.context || asked.number != t->filed || !t->away || *t->latest.unfiled)
         return;
     const char *why = tenant_backend()->let_go(t->device, true);
-    if (why && ++t->tries < TRIES)
+    if (why && ++t->tries < (*why ? TRIES : MOVES_TRIES))
         return;
     t->release = asked.number;
     t->tries = 0;
-    t->kept = why;
+    t->kept = why && !*why ? "memory moves" : why;
     __atomic_store_n(&t->released, !why, __ATOMIC_RELEASE);
     t->serial = t->lease.serial;
     t->reported_ns = 0;
