@@ -64,10 +64,12 @@ KEEPS = {
 class Program:
     """One that works until it is told to say what its memory holds."""
 
-    def __init__(self, device: Device, backend: str = "vmm", text: str = WORKS, **env: str) -> None:
+    def __init__(
+        self, device: Device, backend: str = "vmm", text: str = WORKS, share: str = "g", **env: str
+    ) -> None:
         self.told = device.folder / "told"
         names = f"SIZES, TOLD = {SIZES}, {str(self.told)!r}\n"
-        self.process = device.small(names + text, backend, "g", **env)
+        self.process = device.small(names + text, backend, share, **env)
         assert self.process.stdout
         assert self.process.stdout.readline() == "here\n"
 
@@ -93,11 +95,12 @@ def leaves(device: Device, *words: str, who: str = "g") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("where", ["memory", "file", "pinned"])
 def test_it_holds_what_it_held(device: Device, where: str) -> None:
     """However often it leaves."""
-    to = [] if where == "memory" else ["--to", str(device.folder)]
-    program = Program(device, "vmm", ULMS_FILE_DIR=str(device.folder))
+    to = ["--to", str(device.folder)] if where == "file" else []
+    share = "g,pin" if where == "pinned" else "g"
+    program = Program(device, share=share, ULMS_FILE_DIR=str(device.folder))
     for _ in range(3):
         assert "its context followed in" in leaves(device, *to)
         (tenant,) = device.tenants()
