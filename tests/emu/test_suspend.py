@@ -416,6 +416,62 @@ def test_a_handler_of_cont_that_comes_later_resumes_too(device: Device) -> None:
     assert program.communicate(timeout=PATIENCE_S) == ("own\nown\nTrue\n", "")
 
 
+CHAINS = """
+import os, signal
+handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+replace = ctypes.CFUNCTYPE(handler, ctypes.c_int, handler)(("signal", every))
+calls, values = [], []
+def calling(name):
+    def called(number, *_):
+        calls.append(name)
+        if len(calls) < 20:
+            before[name](number, None, None)
+    return handler(called)
+before, every_one = {}, {name: calling(name) for name in "ab"}
+start = allocated(32 * MIB)
+fill(start, 1, 32 * MIB)
+for names in ("", "a", "b", ""):
+    every["raise"](signal.SIGUSR1)
+    for name in names:
+        before[name] = replace(signal.SIGCONT, every_one[name])
+    if names == "a":
+        every["raise"](signal.SIGUSR1)
+    every["raise"](signal.SIGCONT)
+    fill(start, 2, 32 * MIB)
+    print("".join(calls), flush=True)
+    calls.clear()
+"""
+
+
+def test_a_handler_of_cont_that_calls_ours_is_called_once(device: Device) -> None:
+    program = device.small(CHAINS, "vmm", "g", ULMS_SUSPEND_SIGNAL="USR1")
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert (out, complaints.count("\n")) == ("\na\nba\nb\n", 1)
+
+
+REPLACES = """
+import os, signal
+start = allocated(32 * MIB)
+fill(start, 1, 32 * MIB)
+for round in range(2):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGCONT, lambda *_: print("own", flush=True))
+    os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGCONT)
+    fill(start, 2, 32 * MIB)
+"""
+
+
+def test_a_handler_of_cont_that_replaces_ours_is_told_once(device: Device) -> None:
+    program = device.small(REPLACES, "vmm", "g", ULMS_SUSPEND_SIGNAL="USR1")
+    out, complaints = program.communicate(timeout=PATIENCE_S)
+    assert out == "own\nown\n"
+    assert complaints == (
+        "[ulms] WARN: the program set a handler of SIGCONT while ULMS_SUSPEND_SIGNAL had suspended"
+        " it: a SIGCONT may not have resumed it, the next one does\n"
+    )
+
+
 WAITS = """
 import os, signal, threading, time
 every.exit.restype = None
