@@ -3,6 +3,7 @@
 #ifndef ULMS_SESSION_H
 #define ULMS_SESSION_H
 
+#include "base/gate.h"
 #include "driver/real.h"
 #include "launch/op.h"
 #include "ledger/ledger.h"
@@ -19,7 +20,7 @@ struct session {
     bool hears_blocks; /* the framework's allocator is believed */
     bool hears_calls;  /* libraries are */
     int devices;
-    bool foreign_handles;          /* atomic: the program made a handle of host memory, or got one of another process */
+    struct gate foreign;           /* of calls that make a handle of host memory, or of another process's, for good */
     uint64_t managed_limit;        /* bytes; 0: none */
     uint64_t file_limit;           /* bytes beyond that */
     void (*capture_unknown)(void); /* this and the next: the backend's, too */

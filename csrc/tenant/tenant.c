@@ -30,7 +30,6 @@ enum {
 
 /* Contexts of tenants lie beside what they share: so much of the device is left to them. */
 enum { OTHERS = 16 };
-enum { CONTEXT_US = 10000 };
 #define LINK_RATE 45000000000ull /* bytes a second each way; the broker learns what a switch takes */
 
 static struct tenant *tenants[DEVICE_MAX];
@@ -45,11 +44,25 @@ static bool is_handed_over(const struct tenant *t) {
     return (t->drains || t->elected) && clock_ns() < since + SHARE_HAND_OVER_NS;
 }
 
+static bool stops(void) {
+    return __atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+}
+
+/* What the lease knows of what the program asked for, and what it asks for now. */
+static void hear(struct tenant *t, uint32_t heard) {
+    if (heard)
+        __atomic_store_n(&t->heard, heard, __ATOMIC_RELEASE);
+    if (t->released && tenants_asked() != t->asked && tenants_asked() % 2 == 0)
+        log_warn("device %d: not resumed: its context is not on the GPU: `pump resume %d` brings it back", t->device,
+                 (int)getpid());
+    tenant_ask(t);
+}
+
 /* How long there is nothing to do then; 0: it is to look again at once. */
 static uint64_t serve(struct tenant *t) {
     uint32_t heard = __atomic_load_n(&t->to.page->asked, __ATOMIC_ACQUIRE); /* before the lease */
     if (tenant_is_released(t)) {
-        tenant_ask(t);
+        hear(t, heard);
         return RELEASED_NS;
     }
     tenant_read(t);
@@ -59,10 +72,9 @@ static uint64_t serve(struct tenant *t) {
         tenant_acknowledge(t);
     tenant_file(t);
     tenant_report(t);
-    tenant_release(t);
-    if (heard)
-        __atomic_store_n(&t->heard, heard, __ATOMIC_RELEASE);
-    tenant_ask(t);
+    if (!stops())
+        tenant_release(t);
+    hear(t, heard);
     uint64_t age = clock_ns() - t->read_ns;
     return is_handed_over(t)                         ? 0
            : t->drains                               ? HAS_TURN_NS
@@ -133,15 +145,16 @@ static void lose(struct tenant *t) {
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
 
-static bool stops(void) {
-    return __atomic_load_n(&stopping, __ATOMIC_ACQUIRE);
+/* The driver would let nothing end while a context is away: who resumes the program finds its thread here. */
+static bool is_over(const struct tenant *t) {
+    return stops() && !__atomic_load_n(&t->released, __ATOMIC_ACQUIRE);
 }
 
 /* While there is no broker. */
-static void sleep_until_stop(void) {
+static void sleep_until_over(const struct tenant *t) {
     uint64_t until_ns = clock_ns() + AGAIN_NS;
     lock_take(&end);
-    while (!stops() && clock_ns() < until_ns)
+    while (!is_over(t) && clock_ns() < until_ns)
         condition_wait(&ends, &end, until_ns);
     lock_drop(&end);
 }
@@ -151,11 +164,11 @@ static void *run(void *data) {
     pthread_setname_np(pthread_self(), "ulms-tenant");
     prctl(PR_SET_TIMERSLACK, 1);
     capture_relax();
-    while (!stops()) {
+    while (!is_over(t)) {
         if (t->to.socket >= 0 && !connection_lives(&t->to))
             lose(t);
         if (t->to.socket < 0 && !join(t)) {
-            sleep_until_stop();
+            sleep_until_over(t);
             continue;
         }
         uint64_t most = serve(t);
@@ -232,16 +245,8 @@ bool tenant_shares(int device) {
     return t && (__atomic_load_n(&t->together, __ATOMIC_RELAXED) || !__atomic_load_n(&t->to.page, __ATOMIC_RELAXED));
 }
 
-/* The driver would let nothing end: who resumes it finds it here. */
-static void wait_for_context(const struct tenant *t) {
-    while (t && __atomic_load_n(&t->released, __ATOMIC_ACQUIRE))
-        thread_sleep(CONTEXT_US);
-}
-
 /* Before the driver ends. A thread that the driver keeps is left to the end of the process. */
 void tenants_stop(void) {
-    for (int i = 0; i < DEVICE_MAX; i++)
-        wait_for_context(tenants[i]);
     uint64_t until = clock_ns() + END_NS;
     lock_take(&end);
     __atomic_store_n(&stopping, true, __ATOMIC_RELEASE);
@@ -252,7 +257,8 @@ void tenants_stop(void) {
             continue;
         tenant_wake(i);
         tenants[i]->joined = true;
-        background_join(tenants[i]->thread, until);
+        while (!background_join(tenants[i]->thread, until) && !is_over(tenants[i]))
+            until = clock_ns() + END_NS;
         tenant_backend()->close(i, false);
         tenant_backend()->bound(i, 0);
     }

@@ -109,9 +109,14 @@ static void file(int32_t device, const char *folder) {
 
 static const char *let_go(int32_t device, bool lets) {
     struct pager *d = pager_at(device);
-    if (lets && __atomic_load_n(&session.foreign_handles, __ATOMIC_RELAXED))
-        return "the program has handles of host memory, or another process's";
-    return d && d->kind->let_go ? d->kind->let_go(d, lets) : NULL;
+    const char *why = NULL;
+    if (lets && gate_close(&session.foreign, device) > 0)
+        why = "the program has handles of host memory, or another process's";
+    if (!why && d && d->kind->let_go)
+        why = d->kind->let_go(d, lets);
+    if (!lets || why)
+        gate_open(&session.foreign, device);
+    return why;
 }
 
 static bool idle(int32_t device) {

@@ -138,7 +138,7 @@ const char *vmm_let_go(struct pager *d, bool lets) {
     struct vmm_pool *host = v ? &v->pool[VMM_HOST] : NULL;
     if (!v || !lets) {
         if (v)
-            vmm_pool_close(host, false);
+            gate_open(&host->gate, d->ordinal);
         return NULL;
     }
     lock_take(&v->parts_lock);
@@ -148,12 +148,12 @@ const char *vmm_let_go(struct pager *d, bool lets) {
     lock_drop(&v->parts_lock);
     if (why)
         return why;
-    vmm_pool_close(host, true);
+    gate_close(&host->gate, d->ordinal);
     frames_trim(&host->frames, 0);
-    uint32_t there = vmm_pool_close(host, true);
+    size_t there = gate_close(&host->gate, d->ordinal);
     if (there == 0)
         return NULL;
-    vmm_pool_close(host, false);
+    gate_open(&host->gate, d->ordinal);
     snprintf(v->kept, sizeof v->kept, "%llu MiB on the host cannot go to a file",
              (unsigned long long)(there * page_bytes >> 20));
     return v->kept;

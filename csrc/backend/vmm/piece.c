@@ -37,13 +37,13 @@ static bool map(const struct vmm_pieces *s, addr_t at, const struct vmm_users *u
 
 static bool make(void *own, uint32_t frame, size_t n) {
     struct vmm_pool *p = own;
-    vmm_pool_enter(p, 1);
+    gate_enter(&p->gate, 1);
     struct vmm_pieces *s = create(p->location, n);
     bool made = s && map(s, vmm_alias(p, frame), &p->users);
     if (s && !made)
         vmm_pieces_release(s);
     p->pieces[frame] = made ? s : NULL;
-    vmm_pool_leave(p, !made);
+    gate_leave(&p->gate, !made);
     return made;
 }
 

@@ -12,30 +12,6 @@ static bool make_one(struct vmm_pool *p, uint32_t frame) {
     return false;
 }
 
-void vmm_pool_enter(struct vmm_pool *p, size_t n) {
-    lock_take(&p->gate);
-    while (p->closed)
-        condition_wait(&p->opened, &p->gate, 0);
-    p->there += (uint32_t)n;
-    lock_drop(&p->gate);
-}
-
-void vmm_pool_leave(struct vmm_pool *p, size_t n) {
-    lock_take(&p->gate);
-    p->there -= (uint32_t)n;
-    lock_drop(&p->gate);
-}
-
-uint32_t vmm_pool_close(struct vmm_pool *p, bool closed) {
-    lock_take(&p->gate);
-    p->closed = closed;
-    if (!closed)
-        condition_tell_all(&p->opened);
-    uint32_t there = p->there;
-    lock_drop(&p->gate);
-    return there;
-}
-
 static bool unmake(void *own, uint32_t first, size_t n) {
     struct vmm_pool *p = own;
     if (!vmm_unmap(vmm_alias(p, first), n * page_bytes))
@@ -47,17 +23,17 @@ static bool unmake(void *own, uint32_t first, size_t n) {
             vmm_release(p->handles[i]);
         p->pieces[i] = NULL;
     }
-    vmm_pool_leave(p, n);
+    gate_leave(&p->gate, n);
     return true;
 }
 
 static size_t make(void *own, uint32_t first, size_t n) {
     struct vmm_pool *p = own;
     size_t made = 0;
-    vmm_pool_enter(p, n);
+    gate_enter(&p->gate, n);
     while (made < n && make_one(p, first + (uint32_t)made))
         made++;
-    vmm_pool_leave(p, n - made);
+    gate_leave(&p->gate, n - made);
     if (made == 0 || vmm_allow(vmm_alias(p, first), made * page_bytes, &p->users))
         return made;
     unmake(p, first, made);

@@ -16,6 +16,7 @@
 #define ULMS_VMM_H
 
 #include "backend/vmm/page_file.h"
+#include "base/gate.h"
 #include "base/lock.h"
 #include "base/page.h"
 #include "base/spans.h"
@@ -42,20 +43,12 @@ struct vmm_pool {
     addr_t aliases;                        /* of frame 0; the others follow */
     CUmemGenericAllocationHandle *handles; /* by frame; of those that are made, but of pieces */
     struct vmm_pieces **pieces;            /* by frame: what it is made of if others may be given it; NULL: nobody is */
-    struct lock gate;                      /* of what follows */
-    struct condition opened;
-    bool closed;    /* whoever makes a frame waits */
-    uint32_t there; /* frames that have handles, or are being made or unmade */
+    struct gate gate;                      /* of frames that have handles, or are being made or unmade */
 };
 
 /* Room for `bytes` of frames, none made. False: no addresses or no memory for it. */
 bool vmm_pool_open(struct vmm_pool *p, CUmemLocation location, int32_t device, uint64_t bytes,
                    struct frames_limit *limit);
-/* Before n frames are made; and once some are not, or no more. */
-void vmm_pool_enter(struct vmm_pool *p, size_t n);
-void vmm_pool_leave(struct vmm_pool *p, size_t n);
-/* From now on no frame is made: whoever needs one waits. Or (false) no more. Returns how many there are. */
-uint32_t vmm_pool_close(struct vmm_pool *p, bool closed);
 static inline addr_t vmm_alias(const struct vmm_pool *p, uint32_t frame) {
     return p->aliases + (uint64_t)frame * page_bytes;
 }

@@ -68,10 +68,17 @@ static bool is_ours(struct ipc_handle *h, const CUdeviceptr *out, const CUipcMem
     return session_on && out && flags == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && ipc_read(h, handle);
 }
 
+static CUresult open_ours(CUdeviceptr *out, const struct ipc_handle *h) {
+    gate_enter(&session.foreign, 1);
+    CUresult status = ipc_open(out, h);
+    gate_leave(&session.foreign, status != CUDA_SUCCESS);
+    return status;
+}
+
 CUresult custom_cuIpcOpenMemHandle(int variant, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
     struct ipc_handle ours;
     if (is_ours(&ours, pdptr, &handle, Flags))
-        return ipc_open(pdptr, &ours);
+        return open_ours(pdptr, &ours);
     CUresult status = REAL(cuIpcOpenMemHandle, variant)(pdptr, handle, Flags);
     if (status == CUDA_SUCCESS)
         memory_note_imported(*pdptr);
@@ -81,7 +88,7 @@ CUresult custom_cuIpcOpenMemHandle(int variant, CUdeviceptr *pdptr, CUipcMemHand
 CUresult custom_cuIpcOpenMemHandle_v2(int variant, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
     struct ipc_handle ours;
     if (is_ours(&ours, pdptr, &handle, Flags))
-        return ipc_open(pdptr, &ours);
+        return open_ours(pdptr, &ours);
     CUresult status = REAL(cuIpcOpenMemHandle_v2, variant)(pdptr, handle, Flags);
     if (status == CUDA_SUCCESS)
         memory_note_imported(*pdptr);

@@ -280,10 +280,38 @@ CUresult custom_cuMemFreeAsync(int variant, CUdeviceptr dptr, CUstream hStream) 
     return status == CUDA_SUCCESS ? status : dealloc_close(&p, status);
 }
 
+static bool is_foreign(const CUmemLocation *location) {
+    return location && location->type != CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+CUresult custom_cuMemPoolImportFromShareableHandle(int variant, CUmemoryPool *pool_out, void *handle,
+                                                   CUmemAllocationHandleType handleType, unsigned long long flags) {
+    gate_enter(&session.foreign, 1);
+    CUresult status = REAL(cuMemPoolImportFromShareableHandle, variant)(pool_out, handle, handleType, flags);
+    gate_leave(&session.foreign, status != CUDA_SUCCESS);
+    return status;
+}
+
+CUresult custom_cuMemGetDefaultMemPool(int variant, CUmemoryPool *pool_out, CUmemLocation *location,
+                                       CUmemAllocationType type) {
+    gate_enter(&session.foreign, is_foreign(location));
+    CUresult status = REAL(cuMemGetDefaultMemPool, variant)(pool_out, location, type);
+    gate_leave(&session.foreign, is_foreign(location) && status != CUDA_SUCCESS);
+    return status;
+}
+
+CUresult custom_cuMemGetMemPool(int variant, CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+    gate_enter(&session.foreign, is_foreign(location));
+    CUresult status = REAL(cuMemGetMemPool, variant)(pool, location, type);
+    gate_leave(&session.foreign, is_foreign(location) && status != CUDA_SUCCESS);
+    return status;
+}
+
 CUresult custom_cuMemPoolCreate(int variant, CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+    bool foreign = poolProps && is_foreign(&poolProps->location);
+    gate_enter(&session.foreign, foreign);
     CUresult status = REAL(cuMemPoolCreate, variant)(pool, poolProps);
-    if (poolProps && poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
+    gate_leave(&session.foreign, foreign && status != CUDA_SUCCESS);
     if (status == CUDA_SUCCESS && session_on) {
         bool device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
         bool shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;

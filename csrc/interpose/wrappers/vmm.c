@@ -63,15 +63,15 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
                             const CUmemAllocationProp *prop, unsigned long long flags) {
     struct charge c;
     bool on_device = prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (!on_device)
-        __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
     if (virtual_handle(&c, handle, size, prop, flags))
         return c.status;
+    gate_enter(&session.foreign, !on_device);
     if (charge_open(&c, on_device ? prop->location.id : DEVICE_NONE, MEMORY_VMM, on_device ? size : 0)) {
         charge_hold(&c, RELIEVED(&c, REAL(cuMemCreate, variant)(handle, size, prop, flags)));
         if (c.recorded && c.status == CUDA_SUCCESS)
             keep(handle, &c, NULL);
     }
+    gate_leave(&session.foreign, !on_device && c.status != CUDA_SUCCESS);
     if (c.status == CUDA_ERROR_OUT_OF_MEMORY && c.recorded && !own_on())
         virtual_handle_tell_still(c.device);
     return c.status;
@@ -80,8 +80,9 @@ CUresult custom_cuMemCreate(int variant, CUmemGenericAllocationHandle *handle, s
 /* Another process's memory, or a second reference to ours: the driver gives each its own handle. */
 CUresult custom_cuMemImportFromShareableHandle(int variant, CUmemGenericAllocationHandle *handle, void *osHandle,
                                                CUmemAllocationHandleType shHandleType) {
+    gate_enter(&session.foreign, 1);
     CUresult status = REAL(cuMemImportFromShareableHandle, variant)(handle, osHandle, shHandleType);
-    __atomic_store_n(&session.foreign_handles, true, __ATOMIC_RELAXED);
+    gate_leave(&session.foreign, status != CUDA_SUCCESS);
     if (status == CUDA_SUCCESS && session_on && !hash_get(&handles, *handle)) {
         struct charge free_of_charge = {.recorded = true, .device = DEVICE_NONE, .kind = MEMORY_IPC};
         keep(handle, &free_of_charge, NULL);
