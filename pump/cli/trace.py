@@ -121,11 +121,13 @@ class Trace:
     def export(self, args: argparse.Namespace) -> int:
         """Write a trace as a timeline for Perfetto or Chrome, or as tables in Parquet."""
         trace = open_trace(args.file)
-        if args.output.suffix == SUFFIX:
+        if args.output.suffix.lower() == SUFFIX:
             try:
                 print(f"{export_tables(trace, args.output):,} rows in {args.output}")
             except ImportError as error:
                 raise UsageError(NO_PARQUET) from error
+            except FileExistsError as error:
+                raise UsageError(f"{args.output} is a file: tables go into a folder") from error
         else:
             print(f"{export_chrome(trace, args.output):,} events in {args.output}")
         return 0

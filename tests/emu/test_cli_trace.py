@@ -102,6 +102,23 @@ def test_tables_need_pyarrow(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_of_tables_may_be_in_capitals(trace: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    assert main(["trace", "export", str(trace), str(tmp_path / "OUT.PARQUET")]) == 0
+    assert (tmp_path / "OUT.PARQUET" / "operations.parquet").is_file()
+
+
+def test_tables_need_a_folder(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "out.parquet"
+    out.write_text("kept")
+    assert main(["trace", "export", str(trace), str(out)]) == Status.USAGE
+    assert f"{out} is a file: tables go into a folder" in capsys.readouterr().err
+    assert out.read_text() == "kept"
+
+
 def test_a_compressed_trace_reads_the_same(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
