@@ -7,6 +7,7 @@ Run in a process of its own (COMMAND), without `ulms.so`. Standard library only.
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ SINCE = 12080  # CUDA 12.8, driver 570
 RUNNING, LOCKED, CHECKPOINTED, FAILED = range(4)  # CUprocessState
 NOT_READY, NOT_SUPPORTED = 600, 801  # CUresult
 ARGUMENT_BYTES = 64
-LOOK_S, CHANGES = 0.05, 100
+LOOK_S, CHANGES, MOST_S = 0.05, 100, 1e6
 STOPPED, RESUMED = "stopped\n", "it was resumed meanwhile"
 MEANS = {
     NOT_READY: "what runs on the GPU has not ended in time",
@@ -28,13 +29,18 @@ MEANS = {
 
 @dataclass
 class Outcome:
-    """What became of it: "", or why it is not so."""
+    """What became of it: "", or why it is not so, and whether the driver was asked at all."""
 
     error: str = ""
+    asked: bool = True
 
 
 class RefusedError(Exception):
     """By the driver; the text says of what."""
+
+
+class UnableError(RefusedError):
+    """It was not asked."""
 
 
 def take(pid: int, seconds: float, lets_go: Callable[[], bool]) -> Outcome:
@@ -52,9 +58,14 @@ def bring(pid: int) -> Outcome:
     return _helped("bring", pid, 0, lambda: True)
 
 
+def milliseconds(seconds: float) -> int:
+    """As the driver takes them: to it, 0 is no limit."""
+    return max(1, round(1000 * min(seconds, MOST_S)))
+
+
 def _helped(verb: str, pid: int, seconds: float, lets_go: Callable[[], bool]) -> Outcome:
     bare = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    words = [*COMMAND, verb, str(pid), str(round(seconds * 1000))]
+    words = [*COMMAND, verb, str(pid), str(milliseconds(seconds))]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, env=bare, stdin=pipe, stdout=pipe, text=True) as helper:
         assert helper.stdin
@@ -74,13 +85,16 @@ class _Driver:
         try:
             self.cuda = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
-            raise RefusedError(str(error)) from error
+            raise UnableError(str(error)) from error
         version = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(version))
         if version.value < SINCE:
             is_for = f"{version.value // 1000}.{version.value % 1000 // 10}"
-            raise RefusedError(f"the driver is for CUDA {is_for}: 12.8 (driver 570) can do it")
-        self.call("cuInit", 0)
+            raise UnableError(f"the driver is for CUDA {is_for}: 12.8 (driver 570) can do it")
+        try:
+            self.call("cuInit", 0)
+        except RefusedError as error:
+            raise UnableError(str(error)) from error
 
     def call(self, name: str, *arguments: object) -> None:
         """Raises RefusedError."""
@@ -101,9 +115,9 @@ class _Driver:
         self.call("cuCheckpointProcessGetState", self.pid, ctypes.byref(found))
         return found.value
 
-    def take(self, milliseconds: int) -> None:
+    def take(self, limit_ms: int) -> None:
         if self.state() == RUNNING:
-            self.change("Lock", milliseconds)
+            self.change("Lock", limit_ms)
         try:
             if self.state() == LOCKED:
                 print(STOPPED, end="", flush=True)
@@ -131,13 +145,14 @@ class _Driver:
         raise RefusedError(f"the driver leaves the process in state {self.state()}")
 
 
-def main(verb: str, pid: int, milliseconds: int) -> Outcome:
-    """In the helper."""
+def main(verb: str, pid: int, limit_ms: int) -> Outcome:
+    """In the helper, which the terminal's interrupt does not end halfway."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         driver = _Driver(pid)
-        driver.take(milliseconds) if verb == "take" else driver.bring()
+        driver.take(limit_ms) if verb == "take" else driver.bring()
     except RefusedError as error:
-        return Outcome(str(error))
+        return Outcome(str(error), not isinstance(error, UnableError))
     return Outcome()
 
 

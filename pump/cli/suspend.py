@@ -19,6 +19,9 @@ from pump.terminal.status import Status
 LOOK_S = 0.01
 TOLD_S = 1.0
 """So often progress is told."""
+AGAIN_S = 0.1
+"""A checkpoint takes longer."""
+ELSEWHERE = "the broker is in another container, so processes have other numbers here"
 CONTEXT, CONTEXT_PART = 1 << 30, 16
 """Bytes that a context takes at most, and a part of the device."""
 
@@ -54,13 +57,19 @@ class Suspend:
         try:
             before = {key(row): row for row in found(args.who)}
             folder = str(args.to.resolve()) if args.to else ""
-            context = args.with_context or any(row["released"] for row in before.values())
+            context = args.with_context
+            if context and not broker.numbers_processes_alike(broker.folder()):
+                raise UsageError(ELSEWHERE)
             asks = "LEAVES" if context else "STAYS"
             broker.suspend(broker.folder(), args.who, suspended=True, folder=folder, context=asks)
             left = self.wait(args.who, args.timeout, context=context)
-            contexts = self.take_contexts(left, args.timeout, folder) if context else {}
+            released = {row["pid"] for row in before.values() if row["released"]}
+            contexts = self.take_contexts(left, args.timeout, released) if context else {}
         except ShareError as error:
             raise UsageError(str(error)) from error
+        except KeyboardInterrupt:
+            print(f"pump: interrupted: `pump resume {args.who}` undoes it", file=sys.stderr)
+            raise
         for row in tenants.counted(left):
             if "away_ns" in row:
                 print(gone(before.get(key(row), row), row, contexts.get(row["pid"])))
@@ -91,22 +100,21 @@ class Suspend:
         return Status.FAILED if late or stay or kept else Status.DONE
 
     def take_contexts(
-        self, rows: list[dict[str, Any]], seconds: float, folder: str
+        self, rows: list[dict[str, Any]], seconds: float, released: set[int]
     ) -> dict[int, tuple[str, float]]:
         """Of each process, by its number: why its context stays ("": it does not), and how long
-        that took.
+        that took. `released`: those that had let go before.
         """
         contexts = {}
         for pid in {row["pid"] for row in rows}:
             mine = [row for row in rows if row["pid"] == pid]
             kept = [row["unfiled"] or "not all has left" for row in mine if not row["released"]]
             began = time.monotonic()
-            why = kept[0] if kept else checkpoint.take(pid, seconds, partial(lets_go, pid)).error
-            contexts[pid] = why, time.monotonic() - began
-            if why:
-                at, who = broker.folder(), f"pid:{pid}"
-                if why != checkpoint.RESUMED:
-                    broker.suspend(at, who, suspended=True, folder=folder, context="IS_BACK")
+            outcome = checkpoint.Outcome(kept[0], asked=False) if kept else take(pid, seconds)
+            contexts[pid] = outcome.error, time.monotonic() - began
+            has_it = not outcome.asked and pid not in released
+            if outcome.error and (has_it or not checkpoint.bring(pid).error):
+                say_is_back(pid)
         return contexts
 
     def wait(self, who: str, seconds: float, *, context: bool) -> list[dict[str, Any]]:
@@ -152,7 +160,7 @@ class Resume:
             stay = {pid for pid, why in contexts.items() if why}
             goes_on = {f"pid:{row['pid']}" for row in were if row["pid"] not in stay}
             for who in sorted(goes_on) if stay else [args.who]:
-                broker.suspend(broker.folder(), who, suspended=False, context="IS_BACK")
+                broker.suspend(broker.folder(), who, suspended=False)
         except ShareError as error:
             raise UsageError(str(error)) from error
         for row in were:
@@ -164,14 +172,40 @@ class Resume:
         return Status.FAILED if stay else Status.DONE
 
 
+def take(pid: int, seconds: float) -> checkpoint.Outcome:
+    """As checkpoint.take does; what was resumed meanwhile is the other command's."""
+    return checkpoint.take(pid, seconds, partial(lets_go, pid))
+
+
 def bring_contexts(rows: list[dict[str, Any]]) -> dict[int, str]:
-    """Of each process whose context left, by its number: why it did not come back; "": it did."""
-    away = [row for row in rows if row["released"]]
-    lacks = {row["pid"]: why for row in away if (why := no_room(row))}
-    contexts = {row["pid"]: lacks.get(row["pid"], "") for row in away}
-    for pid, why in contexts.items():
-        contexts[pid] = why or checkpoint.bring(pid).error
-    return contexts
+    """Of each process whose context left, by its number: why it did not come back; "": it did, and
+    the broker knows.
+    """
+    away: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["released"]:
+            away.setdefault(row["pid"], []).append(row)
+    alike = not away or broker.numbers_processes_alike(broker.folder())
+    return {pid: bring(pid, mine) if alike else ELSEWHERE for pid, mine in away.items()}
+
+
+def bring(pid: int, rows: list[dict[str, Any]]) -> str:
+    """One of them. Room is looked at right before: one that came back before took some."""
+    lacks = [why for row in rows if (why := no_room(row))]
+    if why := lacks[0] if lacks else checkpoint.bring(pid).error:
+        return why
+    began = time.monotonic()
+    say_is_back(pid)
+    # who took it again in so long saw that it still let go
+    return checkpoint.bring(pid).error if time.monotonic() - began > AGAIN_S else ""
+
+
+def say_is_back(pid: int) -> None:
+    """To the broker, of a process whose context was just seen on the GPU. It stays suspended, if
+    nobody resumed it.
+    """
+    suspended = any(row["suspended"] for row in found(f"pid:{pid}"))
+    broker.suspend(broker.folder(), f"pid:{pid}", suspended=suspended, context="IS_BACK")
 
 
 def no_room(row: dict[str, Any]) -> str:
