@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Device:
     folder: Path
     emulator: Path
     broker: subprocess.Popen[str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, shape: str, backend: str, name: str = "g", **env: str) -> subprocess.Popen[str]:
         """A program; a `backend` of "" runs it without ulms.so."""
@@ -55,9 +56,10 @@ class Device:
         if backend:
             base |= {"EMU_SHARED": str(self.folder / "device"), "EMU_MEMORY": str(DEVICE)}
             base = preload(command, options, base=base).environment(base)
-        return subprocess.Popen(
-            command, env=base | env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        pipe = subprocess.PIPE
+        program = subprocess.Popen(command, env=base | env, stdout=pipe, stderr=pipe, text=True)
+        self.started.append(program)
+        return program
 
     def small(self, text: str, backend: str, name: str, **env: str) -> subprocess.Popen[str]:
         """A program of a few lines over the emulated driver."""
@@ -105,7 +107,12 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def device(binary: Path, emulator_dir: Path, tmp_path: Path) -> Iterator[Device]:
     folder = tmp_path / "share"
     with broker(installed("ulms-broker"), folder) as running:
-        yield Device(binary, folder, emulator_dir, running)
+        device = Device(binary, folder, emulator_dir, running)
+        yield device
+        for program in device.started:  # those that a test which failed left behind
+            if program.poll() is None:
+                program.kill()
+                program.wait()
 
 
 @pytest.fixture
