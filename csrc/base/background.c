@@ -80,8 +80,10 @@ bool background_join(pthread_t thread, uint64_t until_ns) {
     int before;
     bool ended;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    for (long us = 20; !(ended = pthread_tryjoin_np(thread, NULL) == 0) && clock_ns() <= until_ns; us += us / 2)
-        thread_sleep(us < LONGEST_US ? us : LONGEST_US);
+    for (long us = 20; !(ended = pthread_tryjoin_np(thread, NULL) == 0) && clock_ns() <= until_ns;) {
+        thread_sleep(us);
+        us = us + us / 2 < LONGEST_US ? us + us / 2 : LONGEST_US;
+    }
     pthread_setcancelstate(before, &before);
     return ended;
 }
