@@ -9,6 +9,7 @@
 #include "broker/gpu.h"
 #include "broker/group.h"
 #include "broker/reload.h"
+#include "broker/suspend.h"
 
 static struct {
     char *at, *end;
@@ -91,7 +92,7 @@ static void put_tenant(const struct tenant *t, uint64_t now) {
     text("unfiled", t->report.unfiled);
     bool files = *t->page->file.folder || t->page->file.context;
     number("files", files && t->report.file != t->page->file.number);
-    number("released", t->report.released == t->page->file.number + 1);
+    number("released", suspend_released(t));
     number_if_any("away_ns", t->lease.suspended ? t->away_ns : UINT64_MAX);
     number("fill_bytes", t->lease.fill_bytes);
     number_if_any("in_flight_ns", t->lease.in_flight_ns);

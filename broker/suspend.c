@@ -20,7 +20,7 @@ static long process_number(const char *text) {
     return good ? strtol(text, NULL, 10) : 0;
 }
 
-static bool is_released(const struct tenant *t) {
+bool suspend_released(const struct tenant *t) {
     return t->report.released == t->page->file.number + 1;
 }
 
@@ -30,7 +30,7 @@ static void suspend_one(struct tenant *t, const struct share_suspend *said, bool
     group_of(t->group)->suspended = suspended && (joiners || group_of(t->group)->suspended);
     t->own = false;
     const struct share_file *before = &t->page->file;
-    bool stays_away = is_released(t) && said->context != SHARE_CONTEXT_IS_BACK;
+    bool stays_away = suspend_released(t) && said->context != SHARE_CONTEXT_IS_BACK;
     bool context = (suspended && said->context == SHARE_CONTEXT_LEAVES) || stays_away;
     if (!stays_away && (*said->folder || context || *before->folder || before->context || t->report.released))
         share_page_file(t->page, said->folder, context);
@@ -52,7 +52,7 @@ static bool is_meant(const struct tenant *t, uint32_t group, long pid) {
 static bool may_resume(uint32_t group, long pid, const struct share_suspend *said) {
     bool may = true;
     for (const struct tenant *t = tenants_first(); t && !said->suspended && !said->context; t = t->next)
-        may = may && !(is_meant(t, group, pid) && is_released(t));
+        may = may && !(is_meant(t, group, pid) && suspend_released(t));
     return may;
 }
 

@@ -16,4 +16,7 @@ bool suspend_named(const struct share_suspend *said, uint64_t now, char why[SHAR
 /* A tenant asks for it itself; it resumes only from that. */
 void suspend_own(struct tenant *t, bool suspended, uint64_t now);
 
+/* It lets go of the device, as its last request says: its context may be away. */
+bool suspend_released(const struct tenant *t);
+
 #endif

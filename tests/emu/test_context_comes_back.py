@@ -64,6 +64,14 @@ def started(device: Device, *words: str, **env: str) -> Iterator[subprocess.Pope
         yield it
 
 
+def another(device: Device, text: str, backend: str = "vmm") -> subprocess.Popen[str]:
+    """One of the same group, which has begun."""
+    program = device.small(text, backend, "g")
+    assert program.stdout
+    assert program.stdout.readline() == "here\n"
+    return program
+
+
 def resumes(device: Device) -> None:
     done = pump(device, "resume", "g")
     assert (done.returncode, done.stderr) == (0, "")
@@ -123,9 +131,7 @@ def test_without_a_limit_of_time(device: Device) -> None:
 def test_another_of_the_group_keeps_its_context(device: Device) -> None:
     program = Program(device)
     other = device.folder / "other"
-    stays = device.small(f"SIZES, TOLD = (1, 32), {str(other)!r}\n" + WORKS, "um", "g")
-    assert stays.stdout
-    assert stays.stdout.readline() == "here\n"
+    stays = another(device, f"SIZES, TOLD = (1, 32), {str(other)!r}\n" + WORKS, "um")
     done = pump(device, "suspend", str(program.process.pid), "--with-context")
     assert (done.returncode, state(device, program.process.pid)) == (0, CHECKPOINTED)
     done = pump(device, "suspend", "g")
@@ -170,10 +176,7 @@ time.sleep(100)
 def test_one_of_two_while_there_is_no_room_for_both(device: Device) -> None:
     """The driver would lose the second one."""
     told = device.folder / "told"
-    both = [device.small(f"TOLD = {str(told)!r}\n" + SMALL, "vmm", "g") for _ in range(2)]
-    for program in both:
-        assert program.stdout
-        assert program.stdout.readline() == "here\n"
+    both = [another(device, f"TOLD = {str(told)!r}\n" + SMALL) for _ in range(2)]
     assert pump(device, "suspend", "g", "--with-context").returncode == 0
     holder = device.run([sys.executable, "-c", DRIVER + HOLDS], "", "", **shared(device))
     assert holder.stdout
@@ -198,9 +201,7 @@ def test_one_while_another_of_its_group_leaves(
         monkeypatch.setenv(name, value)
     program = Program(device)
     other = device.folder / "other"
-    second = device.small(f"SIZES, TOLD = (1, 32), {str(other)!r}\n" + WORKS, "vmm", "g")
-    assert second.stdout
-    assert second.stdout.readline() == "here\n"
+    second = another(device, f"SIZES, TOLD = (1, 32), {str(other)!r}\n" + WORKS)
     first, pid = str(program.process.pid), str(second.pid)
     assert pump(device, "suspend", first, "--with-context").returncode == 0
     bring = checkpoint.bring

@@ -38,17 +38,25 @@ def pump(device: Device, *words: str, **env: str) -> subprocess.CompletedProcess
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
-WORKS = """
-import os, time
+BEGINS = """
+import os, struct, time
 starts = [allocated(size * MIB) for size in SIZES]
 for i, (start, size) in enumerate(zip(starts, SIZES)):
     fill(start, i, size * MIB)
 print("here", flush=True)
+"""
+SAYS = """
+print([words_of(start, size * MIB) for start, size in zip(starts, SIZES)])
+"""
+WORKS = (
+    BEGINS
+    + """
 while not os.path.exists(TOLD):
     fill(starts[0], 0, MIB)
     time.sleep(0.001)
-print([words_of(start, size * MIB) for start, size in zip(starts, SIZES)])
 """
+    + SAYS
+)
 SIZES = (1, 32, 32, 32, 32)
 """MiB; the first stays on the device."""
 
@@ -363,21 +371,30 @@ print([{0}, words_of(start, SIZE), {2}, {3}, {4}])
 """
 
 
-MAKES = """
-import os, struct, time
-starts = [allocated(size * MIB) for size in SIZES]
-for i, (start, size) in enumerate(zip(starts, SIZES)):
-    fill(start, i, size * MIB)
-print("here", flush=True)
+GOES = (
+    BEGINS
+    + """
 while not os.path.exists(TOLD + "-go"):
     time.sleep(0.001)
+"""
+)
+ENDS = (
+    """
+while not os.path.exists(TOLD):
+    time.sleep(0.001)
+"""
+    + SAYS
+)
+
+MAKES = (
+    GOES
+    + """
 call("cuMemCreate", ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(2 * MIB),
      struct.pack("iiii", 1, 0, 3, 0) + bytes(16), ctypes.c_ulonglong(0))
 print("made", flush=True)
-while not os.path.exists(TOLD):
-    time.sleep(0.001)
-print([words_of(start, size * MIB) for start, size in zip(starts, SIZES)])
 """
+    + ENDS
+)
 """A handle of host memory, once it is told to."""
 
 
@@ -399,23 +416,17 @@ def test_a_handle_of_host_memory_is_not_made_while_the_context_leaves(device: De
     program.ends()
 
 
-ASKS = """
-import os, time
-starts = [allocated(size * MIB) for size in SIZES]
-for i, (start, size) in enumerate(zip(starts, SIZES)):
-    fill(start, i, size * MIB)
-print("here", flush=True)
-while not os.path.exists(TOLD + "-go"):
-    time.sleep(0.001)
+ASKS = (
+    GOES
+    + """
 every.ulms_suspend(1)
 while not every.ulms_is_away():
     time.sleep(0.001)
 every.ulms_suspend(0)
 print("heard", flush=True)
-while not os.path.exists(TOLD):
-    time.sleep(0.001)
-print([words_of(start, size * MIB) for start, size in zip(starts, SIZES)])
 """
+    + ENDS
+)
 """To be suspended and resumed, while its context is away."""
 
 
