@@ -40,7 +40,7 @@ HOT void call_extents_carry(struct call *call, struct op *op) {
     uint32_t found = op->count;
     bool all = !call->carried || !call->shown;
     bool whole = call->together && !call->carried && !found && !call->hides;
-    op->flags = (uint8_t)((op->flags & ~OP_WHOLE) | (whole ? OP_WHOLE : 0));
+    op->flags = (uint16_t)((op->flags & ~OP_WHOLE) | (whole ? OP_WHOLE : 0));
     if (call->hides || call->front + call->back == 0)
         op->flags |= OP_HIDES;
     for (uint32_t i = 0; i < call->front && op->count < TOUCH_MAX; i++)
@@ -51,7 +51,7 @@ HOT void call_extents_carry(struct call *call, struct op *op) {
     call->carried = true;
     call->shown = 0;
     if (op->count > found)
-        op->flags &= (uint8_t)~OP_UNMATCHED;
+        op->flags &= (uint16_t)~OP_UNMATCHED;
 }
 
 static bool lies_in(const struct touch *t, const struct touch *known) {

@@ -117,6 +117,14 @@ TEST(only_what_is_read_and_not_shown_is_left_out_by_launches_that_follow) {
     CHECK_EQ(op.count, 4);
 }
 
+TEST(other_flags_of_the_operation_stay) {
+    struct call *call = begin();
+    tell(call, 0x1000, 0x100, TOUCH_READ);
+    op.flags |= OP_GATED | OP_CAPTURED;
+    launch(call, 0x1000);
+    CHECK_EQ(op.flags, OP_GATED | OP_CAPTURED);
+}
+
 TEST(what_is_behind_the_list_is_never_left_out) {
     struct call *call = begin();
     for (uint32_t i = 0; i < LISTED_MAX + 8; i++)
