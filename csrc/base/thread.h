@@ -6,7 +6,7 @@
 #include "base/near.h"
 
 /* A launch's arguments are at most 32 764 bytes: 4 095 pointers. */
-enum { TOUCH_MAX = 4096, LISTED_MAX = 32 };
+enum { TOUCH_MAX = 4095, LISTED_MAX = 32 };
 
 /* Large buffers of the thread's, since a wrapper may take 4 KiB of the program's stack at most. Each has one user at a
  * time: whoever calls another with the same one in use loses its content. */

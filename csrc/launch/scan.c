@@ -82,8 +82,6 @@ static inline void keep(struct scan *s, const struct touch *t) {
         return;
     if (__builtin_expect(t != &op->touches[op->count], 0))
         op->touches[op->count] = *t;
-    if (s->call)
-        call_extents_elsewhere(&op->touches[op->count]);
     op->count++;
 }
 
@@ -95,28 +93,38 @@ static HOT __attribute__((noinline)) void look_closer(struct scan *s, addr_t p) 
         keep(s, &t);
 }
 
-/* What the call told of is not looked up: it leaves the batch. A kernel may hold many addresses in one extent. */
-static HOT __attribute__((noinline)) void take_told(struct scan *s) {
-    unsigned left = 0;
-    for (unsigned i = 0; i < s->found; i++)
-        if (!call_extents_show(s->call, s->batch[i]))
-            s->batch[left++] = s->batch[i];
-    s->found = left;
-}
-
-static HOT __attribute__((noinline)) void look_up_batch(struct scan *s) {
-    if (s->call)
-        take_told(s);
+static HOT void look_up(struct scan *s) {
     struct touch *first = &s->op->touches[s->op->count];
-    bool room = s->op->count + s->found <= TOUCH_MAX;
-    uint32_t known = room && s->found ? ledger_extents_told(s->ledger, s->batch, s->found, s->mode, first) : 0;
-    for (unsigned i = 0; i < s->found; i++) {
+    unsigned n = s->found;
+    bool room = s->op->count + n <= TOUCH_MAX;
+    uint32_t known = room && n ? ledger_extents_told(s->ledger, s->batch, n, s->mode, first) : 0;
+    for (unsigned i = 0; i < n; i++) {
         if (__builtin_expect(known >> i & 1, 1))
             keep(s, &first[i]);
         else
             look_closer(s, s->batch[i]);
     }
     s->found = 0;
+}
+
+/* What the call told of is not looked up: it leaves the batch. A kernel may hold many addresses in one extent. */
+static HOT __attribute__((noinline)) void look_up_untold(struct scan *s) {
+    uint32_t before = s->op->count;
+    unsigned left = 0;
+    for (unsigned i = 0; i < s->found; i++)
+        if (!call_extents_show(s->call, s->batch[i]))
+            s->batch[left++] = s->batch[i];
+    s->found = left;
+    look_up(s);
+    for (struct touch *t = &s->op->touches[before]; t < &s->op->touches[s->op->count]; t++)
+        call_extents_elsewhere(t);
+}
+
+static HOT void look_up_batch(struct scan *s) {
+    if (s->call)
+        look_up_untold(s);
+    else
+        look_up(s);
 }
 
 /* The parameters from this one on are only read. */
@@ -145,11 +153,6 @@ static SELDOM void end_reading(struct scan *s, const struct function *f) {
         written += s->op->touches[i].bytes;
     if (s->read < s->op->count && t->mode == TOUCH_READ)
         t->sparse = written > 0 && t->bytes / SPARSE_PART >= written;
-}
-
-static inline void scan_enter(struct scan *s, const struct word_run *r, const struct word_run *read) {
-    if (__builtin_expect(r == read, 0))
-        begin_reading(s);
 }
 
 /* Whether it is an address is not asked by a branch, which would often be foretold wrongly. */
@@ -219,9 +222,10 @@ HOT void scan_parameters(struct op *op, struct ledger *l, const struct function 
     if (__builtin_expect(f->arrays, 0))
         look_at_arrays(&s, &b, argument_arrays_at(f->arrays), parameters[argument_arrays_at(f->arrays)->parameter],
                        grid);
-    for (const struct word_run *r = f->run, *end = r + f->runs; r < end; r++) {
+    for (const struct word_run *r = f->run, *read = r + f->read_run, *end = r + f->runs; r < end; r++) {
         const char *at = (const char *)parameters[r->parameter] + r->skip;
-        scan_enter(&s, r, f->run + f->read_run);
+        if (__builtin_expect(r == read, 0))
+            begin_reading(&s);
         if (r->words == 1)
             look_at(&s, &b, at);
         else
@@ -250,8 +254,9 @@ void scan_buffer(struct op *op, struct ledger *l, const struct function *f, stru
         look_at_arrays(&s, &b, a, (const char *)buffer + a->offset, grid);
     else if (a)
         look_at_words(&s, &b, (const char *)buffer + a->offset, words_there(bytes, a->offset, a->bytes / 8));
-    for (const struct word_run *r = f->run; r < f->run + f->runs; r++) {
-        scan_enter(&s, r, f->run + f->read_run);
+    for (const struct word_run *r = f->run, *read = r + f->read_run, *end = r + f->runs; r < end; r++) {
+        if (r == read)
+            begin_reading(&s);
         look_at_words(&s, &b, (const char *)buffer + r->offset, words_there(bytes, r->offset, r->words));
     }
     scan_end(&s, f);

@@ -19,17 +19,11 @@ SELDOM bool addrmap_locate(const struct addrmap *m, addr_t p, struct place *out)
     return true;
 }
 
-/* The entry that a hint tells, as a number: it may be none, or another address's. */
-static uintptr_t entry_told(const struct addrmap *m, uint64_t hash) {
-    uint64_t told = hint_told(m, hash);
-    return (told & -(uint64_t)CHUNK) + offsetof(struct chunk, entries) + told % CHUNK * sizeof(struct entry);
-}
-
 HOT void addrmap_foresee(const struct addrmap *m, const addr_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(hint_of(m, hint_hash(p[i])));
     for (size_t i = 0; i < n; i++) {
-        uintptr_t entry = entry_told(m, hint_hash(p[i]));
+        uintptr_t entry = hint_told(m, hint_hash(p[i]));
         __builtin_prefetch((const void *)entry);
         __builtin_prefetch((const void *)(entry + offsetof(struct entry, value)));
     }
@@ -42,7 +36,7 @@ static SELDOM struct entry *find_located(struct addrmap *m, uint64_t hash, addr_
     struct entry *e = &place.chunk->entries[place.index];
     if (p >= get(&e->end))
         return NULL;
-    hint_set(m, hash, place.chunk, place.index);
+    hint_set(m, hash, e);
     return e;
 }
 

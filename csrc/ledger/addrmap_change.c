@@ -257,7 +257,7 @@ bool addrmap_replace(struct addrmap *m, const struct range *r, uint64_t spare, u
     if (reaches)
         put(&before->end, r->start);
     put_over(m, &place, from, to, r);
-    hint_set(m, hint_hash(r->start), c, from);
+    hint_set(m, hint_hash(r->start), &c->entries[from]);
     *gone = to - from;
     return true;
 }

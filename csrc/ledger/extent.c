@@ -105,8 +105,7 @@ static inline bool extent_told(const struct ledger *l, addr_t p, enum touch_mode
 HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, enum touch_mode mode, struct touch *out) {
     uint32_t told = 0;
     blocks_needed(l);
-    if (n > 1)
-        addrmap_foresee(&l->blocks, p, n);
+    addrmap_foresee(&l->blocks, p, n);
     for (READING(&l->lock)) {
         told = 0;
         for (size_t i = 0; i < n; i++)
@@ -115,18 +114,9 @@ HOT uint32_t ledger_extents_told(struct ledger *l, const addr_t *p, size_t n, en
     return told;
 }
 
-/* The same, of one. */
-static HOT bool find_told(struct ledger *l, addr_t p, struct touch *out) {
-    struct touch t;
-    if (!ledger_extents_told(l, &p, 1, 0, &t))
-        return false;
-    t.mode = out->mode;
-    *out = t;
-    return true;
-}
-
-static SELDOM bool extent_best(struct ledger *l, addr_t p, bool captured, struct touch *out) {
+static bool extent_best(struct ledger *l, addr_t p, bool captured, struct touch *out) {
     struct look known;
+    blocks_needed(l);
     for (READING(&l->lock))
         look(l, p, captured, &known);
     if (known.found && known.notable) {
@@ -145,12 +135,12 @@ static SELDOM bool extent_best(struct ledger *l, addr_t p, bool captured, struct
     return true;
 }
 
-HOT bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
-    return find_told(l, p, out) || extent_best(l, p, false, out);
+bool ledger_extent(struct ledger *l, addr_t p, struct touch *out) {
+    return extent_best(l, p, false, out);
 }
 
 bool ledger_extent_captured(struct ledger *l, addr_t p, struct touch *out) {
-    return find_told(l, p, out) || extent_best(l, p, true, out);
+    return extent_best(l, p, true, out);
 }
 
 /* The first block that nobody told, its start was observed, behind p and before end in an allocation that has not

@@ -18,9 +18,8 @@ struct chunk {
     _Alignas(64) struct entry entries[CHUNK];
 };
 
-/* A hint is a chunk's address with an index in the low bits, which its alignment leaves free, and more of the hash in
- * the high bits, which are free in user space: a hint for another address is told without looking at its chunk. */
-_Static_assert(CHUNK == _Alignof(struct chunk), "a hint needs the low bits");
+/* A hint is an entry's address with more of the hash in the high bits, which are free in user space: a hint for another
+ * address is told without looking at its entry. */
 #define HINT_TAG 0xffff000000000000u
 
 static inline uint64_t hint_hash(addr_t p) {
@@ -31,12 +30,13 @@ static inline word *hint_of(const struct addrmap *m, uint64_t hash) {
     return (word *)(uintptr_t)&m->hints[hash >> (64 - HINT_BITS)];
 }
 
+/* The entry's address as a number: it may be none, or another address's. */
 static inline uint64_t hint_told(const struct addrmap *m, uint64_t hash) {
     return get(hint_of(m, hash)) ^ (hash << HINT_BITS & HINT_TAG);
 }
 
-static inline void hint_set(struct addrmap *m, uint64_t hash, const struct chunk *c, size_t index) {
-    put(hint_of(m, hash), ((uintptr_t)c | index) ^ (hash << HINT_BITS & HINT_TAG));
+static inline void hint_set(struct addrmap *m, uint64_t hash, const struct entry *e) {
+    put(hint_of(m, hash), (uintptr_t)e ^ (hash << HINT_BITS & HINT_TAG));
 }
 
 /* The entry of the range that holds p; NULL when none does. */
@@ -45,10 +45,9 @@ struct entry *addrmap_entry(struct addrmap *m, addr_t p);
 /* The entry of the range that holds p, or NULL: then it may still be there. hash: of p. */
 static inline struct entry *hint_entry(const struct addrmap *m, uint64_t hash, addr_t p) {
     uint64_t told = hint_told(m, hash);
-    struct chunk *c = (struct chunk *)(uintptr_t)(told & -(uint64_t)CHUNK);
-    if (told & HINT_TAG || !c)
+    struct entry *e = (struct entry *)(uintptr_t)told;
+    if (told & HINT_TAG || !e)
         return NULL;
-    struct entry *e = &c->entries[told % CHUNK];
     return get(&e->start) <= p && p < get(&e->end) ? e : NULL;
 }
 

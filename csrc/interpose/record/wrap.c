@@ -86,22 +86,19 @@ HOT void wrap_admit(struct op *op) {
         timing_before(op);
 }
 
-/* Most touches of an operation come from one source: what is counted in one word does not wait for memory. So many at
- * most as there is room for in each count. */
+/* Most touches of an operation come from one source: what is counted in one word does not wait for memory. TOUCH_MAX
+ * of them at most. */
 static inline void count_touches(struct counts here, const struct touch *t, uint32_t count) {
-    enum { BITS = 13, LAST = SOURCE_COUNT - 1 };
-    _Static_assert(TOUCH_MAX < 1 << BITS && LAST * BITS <= 64, "each count has room");
+    enum { BITS = 12 };
+    _Static_assert(TOUCH_MAX < 1 << BITS && SOURCE_COUNT * BITS <= 64, "each count has room");
     uint64_t bytes = 0, counts = 0;
     for (const struct touch *end = t + count; t < end; t++) {
         bytes += t->bytes;
-        counts += t->source < LAST ? (uint64_t)1 << t->source * BITS : 0;
+        counts += (uint64_t)1 << t->source * BITS;
     }
-    uint64_t left = count, n;
-    for (int s = 0; counts; s++, counts >>= BITS, left -= n)
-        if ((n = counts % (1 << BITS)))
-            counts_add(here, COUNT_touches_call + (enum counter)s, n);
-    if (left)
-        counts_add(here, COUNT_touches_call + (enum counter)LAST, left);
+    for (enum counter c = COUNT_touches_call; counts; c++, counts >>= BITS)
+        if (counts % (1 << BITS))
+            counts_add(here, c, counts % (1 << BITS));
     if (bytes)
         counts_add(here, COUNT_touched_bytes, bytes);
 }
@@ -176,5 +173,5 @@ HOT void wrap_close(struct op *op, CUresult status) {
     }
     if (trace_on)
         trace(op);
-    thread_self()->inside--;
+    thread_here.inside--;
 }
