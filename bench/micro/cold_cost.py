@@ -6,11 +6,12 @@ launch a kernel each.
 """
 
 import os
-import re
 import statistics
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from bench.micro import callgrind
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -91,16 +92,12 @@ def _counted(
     program: Path, ulms_so: Path | None, times: int, options: Mapping[str, str]
 ) -> dict[str, int]:
     counts = program.with_name("callgrind.cold")
-    tool: list[str | Path] = ["valgrind", "-q", "--tool=callgrind", "--cache-sim=yes", *CACHES]
-    tool += [f"--callgrind-out-file={counts}", "--zero-before=measure_all"]
-    tool += [f"--toggle-collect={function}" for function in CALLS.values()]
+    only = ["--zero-before=measure_all", *(f"--toggle-collect={name}" for name in CALLS.values())]
+    tool = callgrind.tool(counts, "--cache-sim=yes", *CACHES, *only)
     _run([*tool, program, str(times)], ulms_so, options)
     sums = dict.fromkeys(CALLS, 0)
     for event in MISSES:
-        show = ["--threshold=100", "--inclusive=yes", f"--show={event}", f"--sort={event}"]
-        listing = _run(["callgrind_annotate", *show, counts], None)
-        found = re.findall(r"^ *([\d,]+) \([^)]*\) +\S*:(\w+) \[", listing, re.MULTILINE)
-        by_function = {function: int(number.replace(",", "")) for number, function in found}
+        by_function = callgrind.inclusive(counts, event)
         for name, function in CALLS.items():
             sums[name] += by_function.get(function, 0)
     return sums

@@ -6,11 +6,10 @@ the pages fit, and moves are done the moment they are given out: they bring and 
 pages as an operation touches. Learning is included.
 """
 
-import re
 import subprocess
 from pathlib import Path
 
-from bench.micro import built
+from bench.micro import built, callgrind
 
 PAGES = 100_000
 TIMES = 100_000
@@ -24,10 +23,7 @@ def instructions(out: Path) -> int:
     """Of an operation and its moves; the folder keeps the counts."""
     program = built.compiled(out / "engine_main", "engine", ("engine_main.c",))
     counts = out / "callgrind.out"
-    tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
-    tool += ["--toggle-collect=loop_engine"]
+    tool = callgrind.tool(counts, "--toggle-collect=loop_engine")
     words = ["ahead", *map(str, (PAGES, PAGES // 2, TIMES))]
-    subprocess.run([*tool, str(program), *words], check=True, capture_output=True)
-    total = re.search(r"^(?:summary|totals): (\d+)", counts.read_text(), re.MULTILINE)
-    assert total
-    return int(total[1]) // TIMES
+    subprocess.run([*tool, str(program), *words], check=True)
+    return callgrind.inclusive(counts)["loop_engine"] // TIMES

@@ -6,11 +6,12 @@ launches, which take what the call told instead of looking it up.
 """
 
 import os
-import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from bench.micro import callgrind
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -101,10 +102,7 @@ def instructions(program: Path, ulms_so: Path, times: int) -> dict[str, Cost]:
 
 def _counted(program: Path, ulms_so: Path, how: str, times: int) -> dict[str, float]:
     counts = program.with_name(f"callgrind.{how}")
-    tool = ["valgrind", "-q", "--tool=callgrind", "--toggle-collect=counted"]
-    output = f"--callgrind-out-file={counts}"
-    _run([*tool, output, program, ulms_so, how, str(times)])
-    listing = _run(["callgrind_annotate", "--threshold=100", "--inclusive=yes", counts])
-    found = re.findall(r"^ *([\d,]+) \([^)]*\) +\S*:(\w+) \[", listing, re.MULTILINE)
-    by_function = {function: int(number.replace(",", "")) for number, function in found}
+    tool = callgrind.tool(counts, "--toggle-collect=counted")
+    _run([*tool, program, ulms_so, how, str(times)])
+    by_function = callgrind.inclusive(counts)
     return {name: by_function[function] / times for name, function in CALLS.items()}

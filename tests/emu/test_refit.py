@@ -1,11 +1,11 @@
 """Pages begin to move when memory no longer fits, and stop when it fits again."""
 
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from bench.micro import callgrind
 from tests.conftest import Compile, RunEmulated
 from tests.emu.small_program import run_small
 
@@ -352,23 +352,6 @@ def test_pages_that_cannot_come_do_not_count_as_here(
     assert told == "same\n"
 
 
-def instructions_in(counts: Path, library: str) -> int:
-    """Of one library, in a file of callgrind's: what it calls elsewhere left out."""
-    names: dict[str, str] = {}
-    total, here, called = 0, False, False
-    for line in counts.read_text().splitlines():
-        if named := re.match(r"(c?)ob=(\(\d+\))(?: (.+))?$", line):
-            callee, number, name = named.groups()
-            names[number] = name or names[number]  # told where it stands first, callee or not
-            here = here if callee else library in names[number]
-        elif line.startswith("calls="):
-            called = True
-        elif re.fullmatch(r"[+*-]?\d* \d+", line):
-            total += int(line.split()[1]) if here and not called else 0
-            called = False
-    return total
-
-
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind to count instructions")
 @pytest.mark.parametrize("backend", ["um", "vmm"])
 def test_launches_are_as_cheap_again(
@@ -378,10 +361,10 @@ def test_launches_are_as_cheap_again(
     counted = {}
     for when in ("before", "after"):
         counts = tmp_path / when
-        tool = ["valgrind", "-q", "--tool=callgrind", "--toggle-collect=counted_launches"]
         env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": "32MiB", "ULMS_GPU_MEMORY_FACTOR": "100"}
-        done = run_emulated([*tool, f"--callgrind-out-file={counts}", program, when], env)
+        tool = callgrind.tool(counts, "--toggle-collect=counted_launches")
+        done = run_emulated([*tool, program, when], env)
         assert done.returncode == 0, done.stderr
-        counted[when] = instructions_in(counts, "ulms.so")
+        counted[when] = callgrind.instructions_in(counts, "ulms.so")
     assert counted["before"] > 256 * 20
     assert counted["after"] <= 1.01 * counted["before"], counted
