@@ -108,6 +108,9 @@ uint64_t emu_device_peak(int device);
 /* The most of these that were in pages of managed memory whose content was not discarded, but for pages that came to a
  * kernel which none of its arguments led to them. */
 uint64_t emu_pages_peak(int device);
+/* The most bytes, in whole pages of managed memory, that one operation of this process touched there, but for those of
+ * such a kernel. */
+uint64_t emu_touched_peak(int device);
 /* Bytes of the host's memory that handles (cuMemCreate) hold now, and the most they ever held. */
 void emu_host_memory(uint64_t *used, uint64_t *most);
 

@@ -16,6 +16,8 @@ pthread_mutex_t managed_gate = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct frame *oldest[DEVICES_MAX], *newest[DEVICES_MAX];
 static struct emu_traffic traffic;
+static uint64_t touchers;                  /* operations that touched pages */
+static uint64_t touched_most[DEVICES_MAX]; /* pages, by one of them */
 
 /* --- frames --- */
 
@@ -201,6 +203,15 @@ static uint64_t arrive(struct page *p, struct device *d, bool as_copy, uint64_t 
     return had && !dead ? p->bytes : 0;
 }
 
+/* In whole pages, each once. */
+static void count_touch(struct page *p, struct emu_launch *r) {
+    uint64_t *most = &touched_most[r->device->ordinal];
+    r->toucher = r->toucher ? r->toucher : ++touchers;
+    r->touched += p->toucher != r->toucher;
+    p->toucher = r->toucher;
+    *most = r->touched > *most ? r->touched : *most;
+}
+
 static void touch_page(struct page *p, struct emu_launch *r, uint64_t bytes, int mode, bool hidden) {
     struct device *d = r->device;
     uint64_t evicted = 0;
@@ -245,6 +256,8 @@ void managed_touch(const struct area *a, uint64_t start, uint64_t end, struct em
         uint64_t from = p->start > start ? p->start : start;
         uint64_t to = p->start + p->bytes < end ? p->start + p->bytes : end;
         touch_page(p, r, to - from, mode, hidden);
+        if (!hidden)
+            count_touch(p, r);
     }
     pthread_mutex_unlock(&pages_lock);
 }
@@ -319,6 +332,13 @@ void managed_count_in_place(uint64_t bytes) {
     pthread_mutex_lock(&pages_lock);
     traffic.in_place += bytes;
     pthread_mutex_unlock(&pages_lock);
+}
+
+EXPORT uint64_t emu_touched_peak(int device) {
+    pthread_mutex_lock(&pages_lock);
+    uint64_t bytes = device_valid(device) ? touched_most[device] * GRANULE : 0;
+    pthread_mutex_unlock(&pages_lock);
+    return bytes;
 }
 
 EXPORT void emu_traffic(struct emu_traffic *now) {

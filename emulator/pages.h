@@ -21,6 +21,7 @@ struct page {
     bool read_mostly;
     int preferred, last_prefetch;
     unsigned accessed_by;
+    uint64_t toucher;  /* the operation that touched it last (emu_launch.toucher) */
     uint64_t comes_at; /* modelled time, ns: who uses it earlier waits for its bytes */
 };
 

@@ -27,6 +27,9 @@ struct emu_launch {
     atomic_bool stale; /* something it uses was taken away */
     struct emu_launch *next;
 
+    /* Under pages_lock: its number, once it has touched managed pages, and how many that its arguments show. */
+    uint64_t toucher, touched;
+
     /* What it costs. */
     uint64_t spent; /* declared, ns */
     uint64_t device_bytes;

@@ -35,6 +35,7 @@
     X(refused, "", "allocations refused by the quota")                                                                 \
     X(placed_bytes, "B", "managed memory brought to the device when it was allocated")                                 \
     X(largest_bytes, "B", "pages that one operation touched at most, once not everything fits")                        \
+    X(gated_bytes, "B", "pages beyond the budget at most, when operations behind a closed gate ran without theirs")    \
     X(paged_bytes, "B", "pages touched by operations, once not everything fits")                                       \
     X(hit_bytes, "B", "of these, already there when the operation was issued")                                         \
     X(filled_bytes, "B", "pages moved to the device ahead of the kernels")                                             \
@@ -99,6 +100,13 @@ static inline uint64_t counts_add(struct counts here, enum counter c, uint64_t n
 }
 static inline void stats_add(enum counter c, uint64_t n) {
     counts_add(stats_here(), c, n);
+}
+/* The counter is the most of what is told here; *most is that, 0 at first, and one thread at a time has it. */
+static inline void stats_most(enum counter c, uint64_t *most, uint64_t now) {
+    if (now <= *most)
+        return;
+    stats_add(c, now - *most);
+    *most = now;
 }
 /* Tells readers that the process lives; now and then, by how many operations this thread counted. */
 void stats_heart(void);

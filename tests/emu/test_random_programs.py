@@ -125,19 +125,27 @@ def test_programs_differ(judge: Judge) -> None:
     assert len({line.split()[-1] for line in hashes}) == len(hashes)
 
 
+@pytest.mark.parametrize(("seed", "gates"), [(1, False), (2, True)])
 @pytest.mark.parametrize("setup", HELD_TO)
-def test_what_is_over_its_budget_is_seen(judge: Judge, setup: str) -> None:
-    """As the native run is; all the other tests see that ours are not."""
-    case = Case(1, setup, 4.0)
+def test_what_is_over_its_budget_is_seen(judge: Judge, setup: str, seed: int, gates: bool) -> None:
+    """As the native run is; all the other tests see that ours are not.
+
+    What ulms.so says of gates counts where the program has some.
+    """
+    case = Case(seed, setup, 4.0)
+    assert judge.truth(case).gates() is gates
     environment = judge.environment(case)
     found = judge.run(case, environment)
     assert judge.over_budget(case, found, environment) == ""
     resident, native = found.resident(), judge.truth(case).resident()
-    whole = native.most + resident.operation  # all of it beside one operation
-    swollen = replace(resident, most=whole, pages=whole)
-    line = f"resident {swollen.most} {swollen.pages} {swollen.operation}\n"
-    told = judge.over_budget(case, replace(found, stderr=line), environment)
-    assert "bytes beyond" in told
+    operation = max(resident.operation, resident.touched)
+    whole = native.most + operation  # all of it beside one operation
+    line = f"resident {whole} {whole} {resident.touched} {resident.operation} {{}}\n"
+    told = [
+        judge.over_budget(case, replace(found, stderr=line.format(gated)), environment)
+        for gated in (0, whole)
+    ]
+    assert ["bytes beyond" in text for text in told] == [True, setup == "vmm" or not gates]
 
 
 def test_larger_pages_are_fewer(judge: Judge) -> None:

@@ -24,6 +24,10 @@ EXCHANGE = "cuThreadExchangeStreamCaptureMode"
 Trouble = Callable[..., dict[str, int]]
 
 
+def said(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("counter ")]
+
+
 @pytest.fixture
 def trouble(
     compiled: Compile, run_emulated: RunEmulated, run_native: RunEmulated, emulator_dir: Path
@@ -51,10 +55,7 @@ def trouble(
             assert under.returncode == 0, under.stdout
             assert says is None or under.stderr == says
             assert among in under.stderr
-        lines = under.stdout.splitlines()
-        assert [line for line in lines if not line.startswith("counter ")] == (
-            outside.stdout.splitlines()
-        )
+        assert said(under.stdout) == said(outside.stdout)
         return counters_in(under.stdout)
 
     return run
@@ -74,6 +75,18 @@ def test_a_closed_gate_is_waited_for_once(trouble: Trouble, backend: str, policy
         if counters["held_ns"] < 8 * PATIENCE_NS:
             return
     pytest.fail(f"held for {counters['held_ns']} ns")
+
+
+def test_what_waits_behind_a_gate_passes_the_budget_and_leaves(trouble: Trouble) -> None:
+    """All blocks are used there, and nobody could hold those operations: their pages come all at
+    once when it opens, as many as ulms.so says, and leave again.
+    """
+    budget, blocks, operation = 24 << 20, 96 << 20, 4 << 20
+    env = {"ULMS_BACKEND": "um", "ULMS_GPU_MEMORY": str(budget), "EMU_MEMORY": "8GiB"}
+    counters = trouble("gated", **env)
+    assert budget + operation < counters["pages_peak"] <= budget + counters["gated_bytes"]
+    assert counters["gated_bytes"] <= blocks - budget + operation
+    assert counters["pages_now"] <= budget
 
 
 @pytest.mark.parametrize(("backend", "policy"), ALL)

@@ -244,8 +244,12 @@ static void tell(void) {
         fprintf(stderr, "driver %s %llu\n", *name, (unsigned long long)(emu_calls(*name) - emu_calls_spared(*name)));
     fprintf(stderr, "failed %llu\n", (unsigned long long)emu_failed());
     uint64_t (*counter)(const char *) = find_counter();
-    fprintf(stderr, "resident %llu %llu %llu\n", (unsigned long long)emu_device_peak(0),
-            (unsigned long long)emu_pages_peak(0), (unsigned long long)(counter ? counter("largest_bytes") : 0));
+    uint64_t numbers[] = {emu_device_peak(0), emu_pages_peak(0), emu_touched_peak(0),
+                          counter ? counter("largest_bytes") : 0, counter ? counter("gated_bytes") : 0};
+    fputs("resident", stderr);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        fprintf(stderr, " %llu", (unsigned long long)numbers[i]);
+    fputs("\n", stderr);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,8 @@
 /* Programs in trouble, for the backends that replace memory.
  *
  *   trouble gate      works behind a word that the host writes last, over more memory than the budget
+ *   trouble gated     quick works on all of it behind such a word; "counter NAME VALUE" for the bytes of pages that
+ *                     were on the device at most, and later
  *   trouble cache     an allocator that keeps what is freed, gives it back when memory is refused, and tries again
  *   trouble blind     a kernel whose arguments do not lead to what it reads still waits when a framework takes
  *                        that back
@@ -156,6 +158,23 @@ static void reading_end(const struct reading *r) {
     MUST(cuStreamSynchronize(r->other));
     MUST(cuMemcpyDtoH_v2(&found, r->out, sizeof found));
     printf("found %u\n", found);
+}
+
+static void gated(void) {
+    struct reading r = reading_new("look");
+    unsigned long long pages = 0;
+    reading_begin(&r, 78);
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(cuLaunchKernel(r.function, 1, 1, 1, 1, 1, 1, 0, r.other, (void *[]){&block[i], &r.out}, NULL));
+    *r.gate = 1;
+    MUST(cuStreamSynchronize(r.other));
+    printf("counter pages_peak %llu\n", (unsigned long long)emu_pages_peak(0));
+    for (int i = 0; i < BLOCKS; i++)
+        expect(block[i], (unsigned)i, BLOCK_MIB);
+    for (int i = 0; i < BLOCKS; i++)
+        for (size_t at = 0; at < BLOCK_MIB * MIB; at += 2 * MIB)
+            pages += emu_page(block[i] + at) == 0;
+    printf("counter pages_now %llu\n", pages * 2 * MIB);
 }
 
 static void blind(void) {
@@ -352,9 +371,9 @@ static void frees(void) {
     MUST(cuStreamSynchronize(stream));
 }
 
-static const struct part parts[] = {{"gate", gate},       {"cache", cache},       {"blind", blind},
-                                    {"several", several}, {"captures", captures}, {"beside", beside},
-                                    {"late", late},       {"frees", frees},       {NULL, NULL}};
+static const struct part parts[] = {
+    {"gate", gate},         {"gated", gated},   {"cache", cache}, {"blind", blind}, {"several", several},
+    {"captures", captures}, {"beside", beside}, {"late", late},   {"frees", frees}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     bool counted = print_counters_at_exit();

@@ -43,17 +43,14 @@ size_t pager_touches(struct pager *d, const struct op *op) {
     return n;
 }
 
-/* In whole pages, as these are what must be there. A counter is a sum of what threads add: it grows to the most. */
+/* In whole pages, as these are what must be there. */
 static void note_largest(struct pager *d, size_t touches) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < touches; i++) {
         const struct ulms_engine_touch *t = &d->admission.touches[i];
         bytes += t->bytes ? ((t->start + t->bytes - 1) / page_bytes - t->start / page_bytes + 1) * page_bytes : 0;
     }
-    if (bytes > d->admission.largest) {
-        stats_add(COUNT_largest_bytes, bytes - d->admission.largest);
-        d->admission.largest = bytes;
-    }
+    stats_most(COUNT_largest_bytes, &d->admission.largest, bytes);
 }
 
 static void use(struct pager *d, const struct op *op) {

@@ -177,6 +177,13 @@ bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes) {
     return any(d, start, bytes, is_any);
 }
 
+uint64_t pager_moves_bytes(const struct pager *d) {
+    uint64_t bytes = 0;
+    for (const struct pager_move *m = d->moves.under_way; m; m = m->next)
+        bytes += m->m.bytes;
+    return bytes;
+}
+
 bool pager_moves_go_on(const struct pager *d, addr_t start, uint64_t bytes) {
     return any(d, start, bytes, goes_on);
 }

@@ -49,6 +49,8 @@ void pager_move_done(struct pager *d, uint64_t id, bool ok);
 struct pager_move *pager_move_find(struct pager *d, uint64_t id);
 /* One is under way, abandoned or not. Under the lock. */
 bool pager_moves_any(const struct pager *d, addr_t start, uint64_t bytes);
+/* Of those that are under way, abandoned or not. Under the lock. */
+uint64_t pager_moves_bytes(const struct pager *d);
 /* One is under way that was not abandoned. (Of memory that is not managed, an abandoned move never begins.) Under the
  * lock. */
 bool pager_moves_go_on(const struct pager *d, addr_t start, uint64_t bytes);

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "backend/pager/pager.h"
+#include "base/larger.h"
 #include "base/log.h"
 #include "launch/function.h"
 #include "observe/held.h"
@@ -94,6 +95,21 @@ static void let_go(struct pager *d, const struct op *op) {
         pager_moves_abandon(d, d->admission.touches[i].start, d->admission.touches[i].bytes);
 }
 
+/* Their pages come all at once where the gate opens: nobody takes any away between operations that were issued. */
+static void note_gated(struct pager *d) {
+    struct ulms_engine_stats now;
+    ulms_engine_stats(d->engine.core, &now);
+    uint64_t held = now.resident_bytes + pager_moves_bytes(d);
+    stats_most(COUNT_gated_bytes, &d->admission.waiters.gated, held - smaller(held, now.budget_bytes));
+}
+
+/* Without its pages. */
+static void run_at_once(struct pager *d, const struct op *op, struct pager_waiter *w) {
+    w->at_once = 1;
+    w->gated = patience_gated();
+    let_go(d, op);
+}
+
 /* It cannot run without some page that it touches. */
 static bool insists(struct pager *d, const struct op *op) {
     return d->kind->insists && d->kind->insists(d, op);
@@ -110,8 +126,7 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
             if (progressed && insists(d, op))
                 continue;
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
-            w->at_once = 1;
-            let_go(d, op);
+            run_at_once(d, op, w);
             pager_wake(d);
         }
     while (!is_answered(w))
@@ -124,17 +139,18 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
 int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
     uint64_t wait;
     struct pager_waiter self = {.ticket = ticket, .serial = serial};
-    self.at_once = !pager_context(d) || (patience_gone() && !insists(d, op)); /* nothing moves without a context */
-    if (self.at_once)
-        let_go(d, op);
-    int answer = ulms_engine_admit(d->engine.core, serial, self.at_once, &wait);
-    if (answer != ULMS_HOLD)
-        return answer;
-    uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine.core, serial);
-    waiter_enter(d, &self);
-    pager_wake(d);
-    spin(d, &self);
-    wait_for_answer(d, op, &self);
-    *waited_ns += pager_tell_held(d, op, began, missing);
+    if (!pager_context(d) || (patience_gone() && !insists(d, op))) /* nothing moves without a context */
+        run_at_once(d, op, &self);
+    self.answer = ulms_engine_admit(d->engine.core, serial, self.at_once, &wait);
+    if (self.answer == ULMS_HOLD) {
+        uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine.core, serial);
+        waiter_enter(d, &self);
+        pager_wake(d);
+        spin(d, &self);
+        wait_for_answer(d, op, &self);
+        *waited_ns += pager_tell_held(d, op, began, missing);
+    }
+    if (self.gated && self.answer == ULMS_RUN_SHORT)
+        note_gated(d);
     return self.answer;
 }

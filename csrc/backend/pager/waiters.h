@@ -8,6 +8,7 @@
 struct pager_waiter {
     uint64_t ticket, serial;
     int at_once;   /* it is to run without its pages where these do not come */
+    bool gated;    /* because a gate was closed */
     int answer;    /* the engine's; ULMS_HOLD where nothing moves any more */
     bool answered; /* atomic, set under the lock */
     struct pager_waiter *next;
@@ -15,6 +16,7 @@ struct pager_waiter {
 
 struct pager_waiters {
     struct pager_waiter *first; /* oldest first */
+    uint64_t gated;             /* bytes of pages beyond the budget at most, because of those that were gated */
 };
 
 struct pager;
