@@ -56,7 +56,7 @@ def moved(
     return contexts, left
 
 
-@pytest.mark.parametrize(("gib", "contexts"), [(1, 1), (3, 3), (8, 8), (16, 8)])
+@pytest.mark.parametrize(("gib", "contexts"), [(1, 2), (2, 4), (4, 8), (16, 8)])
 def test_who_may_use_much_memory_has_room_for_more_contexts(
     gib: int, contexts: int, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
@@ -82,7 +82,7 @@ def test_vmm_has_none(tmp_path: Path, run_emulated: RunEmulated) -> None:
 def test_without_a_context_another_is_shared(
     fail: str, tmp_path: Path, run_emulated: RunEmulated
 ) -> None:
-    asked, left = moved(tmp_path, run_emulated, 2, fail=f"cuCtxCreate_v2:{fail}")
+    asked, left = moved(tmp_path, run_emulated, 1, fail=f"cuCtxCreate_v2:{fail}")
     assert asked == 2
     assert left > 0
 
