@@ -18,8 +18,8 @@ from pump.checkpoint import CHECKPOINTED, LOCKED, RUNNING
 from pump.cli.suspend import Resume
 from pump.terminal.command import UsageError
 from tests.conftest import PATIENCE_S, clean_environment
+from tests.emu.shared_device import Device, binary, device
 from tests.emu.small_program import DRIVER
-from tests.emu.test_sharing import Device, binary, device
 from tests.emu.test_with_context import WORKS, Program, leaves, pump, shared
 from tests.namespaces import need_namespaces
 

@@ -12,8 +12,8 @@ import pytest
 from pump.paths import installed
 from pump.share.broker import suspend
 from tests.conftest import PATIENCE_S, Compile, RunEmulated
+from tests.emu.shared_device import MIB, Device, binary, device
 from tests.emu.small_program import run_small
-from tests.emu.test_sharing import MIB, Device, binary, device
 
 __all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu

@@ -16,7 +16,7 @@ import pytest
 from bench.emulator.run import build
 from pump.share.broker import suspend
 from tests.conftest import BUILD, PATIENCE_S, ROOT
-from tests.emu.test_sharing import SHAPES, STEPS, Device, said
+from tests.emu.shared_device import SHAPES, STEPS, Device, said
 from tests.random_programs import SOURCES, Case, Judge
 from tests.tenants import broker
 

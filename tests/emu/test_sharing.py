@@ -7,112 +7,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.emulator.run import build
 from pump.paths import installed
-from pump.preload import preload
-from pump.share.broker import configure, status
-from tests.conftest import PATIENCE_S, clean_environment
+from pump.share.broker import configure
+from tests.conftest import PATIENCE_S
 from tests.emu.counters import counters_in
-from tests.emu.small_program import DRIVER
+from tests.emu.shared_device import MIB, SHAPES, STEPS, Device, binary, device, said
 from tests.tenants import GIB, Tenant, broker
 
+__all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu
-
-MIB = 1 << 20
-SHAPES = {"train": ("8", "4", "4"), "infer": ("16", "8", "0")}
-"""160 and 128 MiB."""
-DEVICE = 192 * MIB
-STEPS = {"train": 12, "infer": 120}
-
-
-@dataclass
-class Device:
-    """An emulated device and the broker of those who share it."""
-
-    binary: Path
-    folder: Path
-    emulator: Path
-    broker: subprocess.Popen[str]
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def start(self, shape: str, backend: str, name: str = "g", **env: str) -> subprocess.Popen[str]:
-        """A program; a `backend` of "" runs it without ulms.so."""
-        command = [str(self.binary), shape, *SHAPES[shape], str(STEPS[shape])]
-        return self.run(command, backend, name, **env)
-
-    def run(self, command: list[str], backend: str, name: str, **env: str) -> subprocess.Popen[str]:
-        """Any program, likewise."""
-        base = clean_environment() | {"LD_LIBRARY_PATH": str(self.emulator)}
-        options = {"ULMS_BACKEND": backend, "ULMS_MANAGED_LIMIT": "1GiB", "ULMS_SHARE": name}
-        options["ULMS_SHARE_DIR"] = str(self.folder)
-        if backend:
-            base |= {"EMU_SHARED": str(self.folder / "device"), "EMU_MEMORY": str(DEVICE)}
-            base = preload(command, options, base=base).environment(base)
-        pipe = subprocess.PIPE
-        program = subprocess.Popen(command, env=base | env, stdout=pipe, stderr=pipe, text=True)
-        self.started.append(program)
-        return program
-
-    def small(self, text: str, backend: str, name: str, **env: str) -> subprocess.Popen[str]:
-        """A program of a few lines over the emulated driver."""
-        return self.run([sys.executable, "-c", DRIVER + text], backend, name, **env)
-
-    def tenants(self) -> list[dict[str, Any]]:
-        """What the broker says of them."""
-        gpus = status(self.folder)["gpus"]
-        return [tenant for gpu in gpus for tenant in gpu["tenants"]]
-
-    def uuid(self) -> bytes:
-        """Of the GPU, once somebody has joined."""
-        return bytes.fromhex(str(status(self.folder)["gpus"][0]["uuid"]))
-
-    def wait_for(self, count: int) -> list[dict[str, Any]]:
-        """Until there are so many."""
-        end = time.monotonic() + PATIENCE_S
-        while len(found := self.tenants()) != count:
-            assert time.monotonic() < end, found
-            time.sleep(0.005)
-        return found
-
-    def wait_until(self, is_so: Callable[[dict[str, Any]], object]) -> None:
-        """Of a tenant."""
-        end = time.monotonic() + PATIENCE_S
-        while not any(map(is_so, found := self.tenants())):
-            assert time.monotonic() < end, found
-            time.sleep(0.005)
-
-
-def said(program: subprocess.Popen[str]) -> str:
-    """The result of one that ended well and had nothing to complain of."""
-    out, complaints = program.communicate(timeout=PATIENCE_S)
-    assert (program.returncode, complaints) == (0, "")
-    (result,) = (line for line in out.splitlines() if line.startswith("result "))
-    return result
-
-
-@pytest.fixture(scope="module")
-def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("sharing"))
-
-
-@pytest.fixture
-def device(binary: Path, emulator_dir: Path, tmp_path: Path) -> Iterator[Device]:
-    folder = tmp_path / "share"
-    with broker(installed("ulms-broker"), folder) as running:
-        device = Device(binary, folder, emulator_dir, running)
-        yield device
-        for program in device.started:  # those that a test which failed left behind
-            if program.poll() is None:
-                program.kill()
-                program.wait()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pump.paths import installed
 from pump.share.broker import ShareError, status, suspend
 from pump.stats import StatsError, running_pid
 from tests.conftest import PATIENCE_S
-from tests.emu.test_sharing import SHAPES, Device, said
+from tests.emu.shared_device import SHAPES, Device, said
 from tests.tenants import GIB, RefusedError, Tenant, broker, message
 
 pytestmark = pytest.mark.emu

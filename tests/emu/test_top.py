@@ -9,7 +9,7 @@ import pytest
 from pump.cli.top import Look, Top
 from pump.share import broker
 from tests.conftest import PATIENCE_S
-from tests.emu.test_sharing import Device, binary, device
+from tests.emu.shared_device import Device, binary, device
 from tests.unit.test_cli_metrics import samples, text_of
 from tests.unit.test_screen import Driven, Hands
 

@@ -17,9 +17,8 @@ from pump import checkpoint
 from pump.paths import installed
 from pump.share.broker import ShareError, suspend
 from tests.conftest import PATIENCE_S, clean_environment
+from tests.emu.shared_device import DEVICE, SHAPES, USED, Device, binary, device, number, said
 from tests.emu.small_program import DRIVER
-from tests.emu.test_sharing import DEVICE, SHAPES, Device, binary, device, said
-from tests.emu.test_suspend import USED, number
 from tests.tenants import broker
 
 __all__ = ["binary", "device"]
