@@ -11,7 +11,7 @@ from pump.bench.markdown import caption, markdown
 from pump.bench.outputs import add_outputs, try_outputs
 from pump.bench.share_looks import played, recorded
 from pump.bench.share_plot import plot_sharing
-from pump.bench.share_row import Row, apart, in_words, read_rows, to_json
+from pump.bench.share_row import BARS, Row, apart, in_words, read_rows, to_json
 from pump.bench.share_tests import TESTS
 from pump.predict.plots import INSTALL, can_plot
 from pump.predict.processes import results
@@ -23,6 +23,10 @@ from pump.terminal.tables import table
 WAYS = {"swap": "whole processes", "faults": "page faults"}
 BOUND = "most possible"
 Part = Callable[[], Iterator[Row]]
+Measured = tuple[dict[str, str], list[Row]]
+"""A file: the machine, and its rows."""
+NO_GPU = "none"
+"""The GPU of a machine without one: the rows were played."""
 
 
 class Share:
@@ -57,13 +61,14 @@ class Share:
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints the table, writes rows and the picture."""
-        if unknown := set(args.tests) - TESTS.keys():
+        known = TESTS if not args.show else {test.split()[0] for test, _ in BARS}
+        if unknown := set(args.tests) - set(known):
             one = min(unknown)
-            raise UsageError(f"no test {one}: {', '.join(TESTS)}{hint(one, TESTS)}")
+            raise UsageError(f"no test {one}: {', '.join(known)}{hint(one, known)}")
         names = args.tests or list(TESTS)
         if args.show:
             with reading():
-                print(beside([read_rows(path) for path in args.show], names))
+                print(shown([read_rows(path) for path in args.show], args.tests))
             return 0
         if args.looks and not args.plots:
             raise UsageError("--looks draws: say where with --plots")
@@ -102,22 +107,47 @@ def cells(row: Row) -> list[str]:
     return ["" if figure is None else f"{figure:.3g}" for figure in figures]
 
 
-def beside(files: Sequence[tuple[dict[str, str], list[Row]]], names: Sequence[str]) -> str:
-    """A table of the first file's rows, with the figures of the others."""
+def shown(files: Sequence[Measured], names: Sequence[str]) -> str:
+    """A table of these tests (none: of all): of what was played, and beside it what GPUs measured,
+    or of that alone.
+    """
+    chosen = [
+        (told, [one for one in rows if not names or one.test.split()[0] in names])
+        for told, rows in files
+    ]
+    return beside(chosen) if files[0][0]["gpu"] == NO_GPU else against_bars(chosen)
+
+
+def against_bars(files: Sequence[Measured]) -> str:
+    """A table of rows, each with its bar."""
+    lines = [
+        [one.what, f"{one.figure:.3g} {one.unit}", in_words(one)]
+        for _, rows in files
+        for one in rows
+    ]
+    captions = " ".join(caption(told) for told, _ in files)
+    return f"{captions}\n\n{markdown(['', 'measured', 'bar'], lines)}"
+
+
+def beside(files: Sequence[Measured]) -> str:
+    """A table of the first file's rows, with the figures of the others: a column a GPU."""
     (told, rows), *measured = files
+    gpus = dict.fromkeys(there["gpu"] for there, _ in measured)
     lines, before = [], ""
     for one in rows:
-        if one.test.split()[0] not in names:
-            continue
         more = []
-        for _, others in measured:
-            there = [other for other in others if (other.test, other.what) == (one.test, one.what)]
-            more += [f"{o.figure:.3g} ({apart(one, o):.0%})" for o in there] or ["-"]
+        for gpu in gpus:
+            there = [
+                other
+                for machine, others in measured
+                for other in others
+                if machine["gpu"] == gpu and (other.test, other.what) == (one.test, one.what)
+            ]
+            more += [f"{o.figure:.3g} ({apart(one, o):.0%})" for o in there[-1:]] or ["-"]
         kind = f"{one.test}, {one.unit}: "
         lines.append([kind * (kind != before) + one.what, *cells(one), *more])
         before = kind
-    gpus = [f"{there['gpu']} (apart)" for there, _ in measured]
-    heads = ["", *WAYS.values(), "PUMP", BOUND, *gpus]
+    heads = ["", *WAYS.values(), "PUMP", BOUND, *(f"{gpu} (apart)" for gpu in gpus)]
     captions = [caption(told, simulated=True), *(caption(there) for there, _ in measured)]
     return f"{' '.join(captions)}\n\n{markdown(heads, lines)}"
 

@@ -79,6 +79,15 @@ BARS: dict[tuple[str, str], Bar] = {
     ("hand-over", "99 of 100"): Bar(1.0, "ms", True),
     ("first token", "15 GiB, away"): Bar(0.6, "s", True),
     ("alone", "a step, beside no broker"): Bar(0.3, "% more", True),
+    ("suspend", "60 GiB, all dirty"): Bar(1.5, "s", True),
+    ("suspend", "60 GiB, beside copying it"): Bar(1.3, "times", True),
+    ("suspend", "60 GiB, back to the last byte"): Bar(1.4, "s", True),
+    ("suspend", "first operation after it"): Bar(50, "ms", True),
+    ("suspend", "stays: the context"): Bar(600, "MiB", True),
+    ("suspend", "a decoder of 15 GiB, which the host has"): Bar(0.1, "s", True),
+    ("suspend", "stays: with --with-context"): Bar(10, "MiB", True),
+    ("suspend", "out, beside the driver's checkpoint"): Bar(8, "times as fast"),
+    ("suspend", "in, beside it"): Bar(5, "times as fast"),
 }
 
 

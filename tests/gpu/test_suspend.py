@@ -3,11 +3,13 @@
 `pytest -s` shows the figures.
 """
 
+import json
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,11 @@ from tests.tenants import broker
 
 pytestmark = pytest.mark.gpu
 
+PYTHON = (sys.executable,)
+TRAINING = (*PYTHON, str(Path(__file__).parent / "programs" / "torch_away.py"))
+SUSPENDS = {"vmm": 100, "um": 30}
+LONGEST_S = 0.1
+"""Between a resume and the next suspend."""
 PIECES = int(os.environ.get("SUSPEND_GIB", "5")) * 4
 """Of 256 MiB, all dirty each time."""
 PINNED_S = PIECES / 2  # more than the background needs
@@ -53,8 +60,9 @@ print("whole")
 
 
 @contextmanager
-def running(folder: Path, backend: str, share: str) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-c", DRIVER + PROGRAM]
+def running(
+    folder: Path, backend: str, share: str, words: Sequence[str] = (*PYTHON, "-c", DRIVER + PROGRAM)
+) -> Iterator[subprocess.Popen[str]]:
     options = {"ULMS_BACKEND": backend, "ULMS_SHARE": share, "ULMS_SHARE_DIR": str(folder)}
     base = clean_environment() | {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
     env = preload(words, options, base=base).environment(base)
@@ -105,6 +113,29 @@ def test_all_of_it_leaves_and_comes_back(tmp_path: Path, backend: str, share: st
         assert out == "whole\n"
         assert max(first) <= FIRST_MOST_S
         assert "pin" not in share or took[0] <= 1.3 * took[1]
+
+
+@pytest.mark.parametrize("backend", SUSPENDS)
+def test_what_is_put_away_at_any_moment_computes_the_same(tmp_path: Path, backend: str) -> None:
+    """Training and a replayed graph."""
+    when = random.Random(1)
+    words = [*TRAINING, "0"]
+    with (
+        broker(installed("ulms-broker"), tmp_path),
+        running(tmp_path, backend, "g", words) as program,
+    ):
+        assert program.stdout
+        assert program.stdout.readline() == "here\n"
+        time.sleep(1)
+        for _ in range(SUSPENDS[backend]):
+            put_away(tmp_path)
+            suspend(tmp_path, "g", suspended=False)
+            time.sleep(when.uniform(0, LONGEST_S))
+        out, _ = program.communicate(timeout=60)
+    native = [*TRAINING, str(json.loads(out)["steps"])]
+    print(backend, SUSPENDS[backend], "suspends in", native[-1], "steps")
+    expected = subprocess.run(native, capture_output=True, text=True, check=True).stdout
+    assert f"here\n{out}" == expected
 
 
 def pump(folder: Path, *words: str) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from bench.gpu.tenants import __main__ as on_gpu
 from pump.bench import cli, share_looks
+from pump.bench.share import NO_GPU, shown
 from pump.bench.share_looks import Seen, played, recorded
 from pump.bench.share_plot import moved
 from pump.bench.share_row import BARS, apart, read_rows, row, to_json
@@ -20,7 +21,7 @@ from pump.sizes import GIB
 pytestmark = pytest.mark.unit
 
 DRIVER = {"gpu": "a GPU", "driver": "1.2", "commit": "0123456789", "when": "2026-11-28T01:02"}
-NOT_PLAYED = {"hand-over", "alone"}
+NOT_PLAYED = {"hand-over", "alone", "suspend"}
 """Times of real code."""
 
 
@@ -60,6 +61,15 @@ def test_the_command_plays_writes_and_shows(
     assert told[0].endswith("a GPU, driver 1.2, commit 0123456, 2026-11-28.")
     assert told[-1].startswith("| first token, s: 15 GiB, away | 0.352 | 1.75 | 0.317 |")
     assert told[-1].endswith(f"| 0.31 ({apart(one, theirs[0]):.0%}) |")
+
+
+def test_files_of_one_gpu_share_a_column_and_those_without_a_played_one_show_bars() -> None:
+    played = {"gpu": NO_GPU, "commit": "0123456789"}, [row("requests", "lost", [1.0])]
+    older = DRIVER, [row("requests", "lost", [3.0]), row("first token", "15 GiB, away", [0.3])]
+    newer = DRIVER, [row("requests", "lost", [2.0])]
+    assert shown([played, older, newer], ["requests"]).splitlines()[-1].endswith("| 2 (1%) |")
+    [*_, last] = shown([older, newer], ["first"]).splitlines()
+    assert last == "| 15 GiB, away | 0.3 s | ≤ 0.6 |"
 
 
 def test_points_are_compared_as_such() -> None:

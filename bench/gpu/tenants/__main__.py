@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import cli
-from bench.gpu import machine
+from bench.gpu import link, machine
+from bench.gpu.tenants import away
 from bench.gpu.tenants.group import Group, Steps, TenantError
 from pump.bench import share_row
+from pump.bench.machine import figure_in
 from pump.bench.share_row import DECODERS, FITTING, TRAININGS, Row, decoders_of, trainings_of
 
 DECODER_LAYERS = 5
@@ -198,6 +200,13 @@ def alone(options: Options) -> Iterator[Row]:
         yield row("alone", "a step, beside no broker", found)
 
 
+def suspend(options: Options) -> Iterator[Row]:
+    """A program leaves the GPU and comes back."""
+    link_out = 1e9 * figure_in(link.described()["link_out"])
+    for what, found in away.measured(options.logs / "suspend", options.rounds, link_out):
+        yield row("suspend", what, found)
+
+
 TESTS: dict[str, Callable[[Options], Iterator[Row]]] = {
     "decoders": decoders,
     "trainings": trainings,
@@ -207,6 +216,7 @@ TESTS: dict[str, Callable[[Options], Iterator[Row]]] = {
     "hand-over": handover,
     "first": first,
     "alone": alone,
+    "suspend": suspend,
 }
 
 

@@ -18,7 +18,9 @@ from pump.paths import installed, library
 from pump.share import broker
 
 HOST_BYTES = 20 << 30
-"""That a program may have on the host under `vmm`, pinned."""
+"""That a program may have on the host under `vmm`, pinned, if nothing else is said."""
+PIECE = 256 << 20
+"""Bytes that a step of `pieces` changes."""
 READY_S, LATE_S = 240.0, 60.0
 LEAD_NS = 50_000_000
 """From an order to the span that it names."""
@@ -47,7 +49,9 @@ class Steps:
 class Tenant:
     """A program: a kind of `bench.gpu.tenants.program`, and its share; None: it runs natively."""
 
-    def __init__(self, kind: str, share: str | None, folder: Path, log: Path) -> None:
+    def __init__(
+        self, kind: str, share: str | None, folder: Path, log: Path, host: int = HOST_BYTES
+    ) -> None:
         self.kind, self.log = kind, log
         env = environment("native", None)
         if share is not None:
@@ -55,7 +59,7 @@ class Tenant:
             env |= {"ULMS_SHARE": share, "ULMS_SHARE_DIR": str(folder)} if share else {}
             env.setdefault("ULMS_BACKEND", "vmm")
             if env["ULMS_BACKEND"] == "vmm":  # pinned, not managed: that guard would refuse memory
-                env["ULMS_MANAGED_LIMIT"] = str(HOST_BYTES)
+                env["ULMS_MANAGED_LIMIT"] = str(host)
         command = [sys.executable, "-m", "bench.gpu.tenants.program", kind]
         with log.open("w") as stderr:
             self.process = subprocess.Popen(
@@ -103,13 +107,18 @@ class Group:
     """Programs that are ready. A context manager: after it they are gone, and so is the broker."""
 
     def __init__(
-        self, kinds: Sequence[str], shares: Sequence[str | None], logs: Path, turn_s: float = 0
+        self,
+        kinds: Sequence[str],
+        shares: Sequence[str | None],
+        logs: Path,
+        host: int = HOST_BYTES,
     ) -> None:
-        self.kinds, self.shares, self.turn_s = kinds, shares, turn_s
-        self.logs = logs
+        self.kinds, self.shares, self.turn_s = kinds, shares, 0.0
+        self.logs, self.host = logs, host
         self.tenants: list[Tenant] = []
         self.broker: subprocess.Popen[bytes] | None = None
         self.folder = tempfile.TemporaryDirectory(prefix="ulms-share-")
+        self.at = Path(self.folder.name)
 
     def __enter__(self) -> "Group":
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -117,8 +126,8 @@ class Group:
             self.serve()
         try:
             for i, (kind, share) in enumerate(zip(self.kinds, self.shares, strict=True)):
-                at = Path(self.folder.name)
-                self.tenants.append(Tenant(kind, share, at, self.logs / f"{i}-{kind}.log"))
+                log = self.logs / f"{i}-{kind}.log"
+                self.tenants.append(Tenant(kind, share, self.at, log, self.host))
             for tenant in self.tenants:
                 tenant.answer(READY_S)
         except TenantError:
@@ -128,14 +137,13 @@ class Group:
 
     def serve(self) -> None:
         """Starts a broker; one that ran before ends."""
-        at = Path(self.folder.name)
         if self.broker:
             self.broker.terminate()
             self.broker.wait()
-        words = [str(installed("ulms-broker")), "--dir", str(at)]
+        words = [str(installed("ulms-broker")), "--dir", str(self.at)]
         words += ["--turn", f"{self.turn_s:g}"] if self.turn_s else []
         self.broker = subprocess.Popen(words)
-        while not broker.serves(at):
+        while not broker.serves(self.at):
             time.sleep(0.01)
 
     def with_turns(self, turn_s: float) -> None:
@@ -146,7 +154,7 @@ class Group:
 
     def status(self) -> dict[str, Any]:
         """What the broker says."""
-        return broker.status(Path(self.folder.name))
+        return broker.status(self.at)
 
     def need(self) -> float:
         """Bytes that each needs, as the broker knows it."""

@@ -5,6 +5,7 @@ answers with one line of JSON: the times at which steps ended, and how long each
 standard input ends it. It says `ready` once it has stepped.
 """
 
+import itertools
 import json
 import sys
 import time
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import rms_norm, silu
+
+from bench.gpu.tenants.group import PIECE
 
 WARM = 6
 
@@ -97,7 +100,19 @@ def requests(percent: int) -> Program:
     return Program(step, sorted(times)[10] * 100 / percent)
 
 
-KINDS = {"decoder": decoder, "resnet": resnet, "gemm": gemm, "requests": requests}
+def pieces(gib: int) -> Program:
+    """So many GiB, of which a step changes one piece."""
+    each = [torch.ones(PIECE // 4, device="cuda") for _ in range((gib << 30) // PIECE)]
+    order = itertools.cycle(each)
+
+    def step() -> None:
+        next(order).mul_(2)
+        torch.cuda.synchronize()
+
+    return Program(step)
+
+
+KINDS = {"pieces": pieces, "decoder": decoder, "resnet": resnet, "gemm": gemm, "requests": requests}
 
 
 def steps(program: Program, begin: int, until: int) -> dict[str, list[int]]:
