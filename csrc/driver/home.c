@@ -24,7 +24,8 @@ void home_begin(void) {
 }
 
 void home_leave(void) {
-    memset(&home, 0, sizeof home);
+    if (home.here)
+        memset(&home, 0, sizeof home);
 }
 
 bool home_ours(void) {

@@ -24,7 +24,8 @@ _Static_assert((int)DEVICE_MAX == ULMS_DEVICES, "one entry for each device");
 _Static_assert(offsetof(struct ulms_stats, slot) % LINE == 0, "slots share no cache line");
 _Static_assert(sizeof(struct ulms_slot) % LINE == 0, "slots share no cache line");
 
-static struct ulms_stats own __attribute__((aligned(LINE))); /* while there is no file */
+static struct ulms_stats own __attribute__((aligned(LINE)));      /* while there is no file */
+static struct ulms_stats of_child __attribute__((aligned(LINE))); /* in a child: no page of it was written before */
 static struct ulms_stats *stats = &own;
 
 static struct {
@@ -201,22 +202,25 @@ void stats_close(void) {
 
 void stats_fork_child(void) {
     struct ulms_stats *parents = stats;
-    memset(&own, 0, sizeof own);
-    stats = &own;
-    if (parents != &own)
+    stats = &of_child;
+    if (parents == &of_child)
+        memset(&of_child, 0, sizeof of_child);
+    else if (parents != &own)
         munmap(parents, sizeof *parents);
     file.path[0] = 0;
     taken = 1 << SHARED;
     thread_here.slot = SHARED;
     thread_here.counts = NULL;
-    describe(&own);
 }
 
 struct ulms_held *stats_held(void) {
     return stats->held_row;
 }
 
+/* Few children ask. */
 const struct ulms_stats *ulms_stats(void) {
+    if (stats == &of_child && !of_child.magic)
+        describe(&of_child);
     return stats;
 }
 

@@ -35,7 +35,7 @@
     X(refused, "", "allocations refused by the quota")                                                                 \
     X(placed_bytes, "B", "managed memory brought to the device when it was allocated")                                 \
     X(largest_bytes, "B", "pages that one operation touched at most, once not everything fits")                        \
-    X(gated_bytes, "B", "pages beyond the budget at most, when operations behind a closed gate ran without theirs")    \
+    X(gated_bytes, "B", "pages beyond the budget at most, for operations behind a closed gate")                        \
     X(paged_bytes, "B", "pages touched by operations, once not everything fits")                                       \
     X(hit_bytes, "B", "of these, already there when the operation was issued")                                         \
     X(filled_bytes, "B", "pages moved to the device ahead of the kernels")                                             \

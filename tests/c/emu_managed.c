@@ -240,6 +240,21 @@ TEST(a_page_belongs_to_one_of_two_devices) {
     CHECK_EQ(emu_device_memory(2, &used, &total), -1);
 }
 
+TEST(the_operation_that_touched_most_pages_counts) {
+    begin();
+    CUdeviceptr p = managed_memory(6 * MiB), q = managed_memory(2 * MiB);
+    OK(cuMemPrefetchAsync(p, 6 * MiB, 0, NULL));
+    CHECK_EQ(emu_touched_peak(0), 0);
+    OK(fill(NULL, q, 1, 1));
+    OK(fill(NULL, q, 1, 1));
+    OK(cuCtxSynchronize());
+    CHECK_EQ(emu_touched_peak(0), 2 * MiB);
+    OK(cuMemcpyDtoD_v2(p + 3 * MiB, p, 3 * MiB)); /* the page in the middle is touched twice */
+    OK(fill(NULL, q, 1, 1));
+    OK(cuCtxSynchronize());
+    CHECK_EQ(emu_touched_peak(0), 6 * MiB);
+}
+
 TEST(the_peak_of_a_device_stays_and_others_can_read_it) {
     char name[] = "/tmp/emu-resident-XXXXXX";
     close(mkstemp(name));

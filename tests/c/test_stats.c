@@ -158,6 +158,47 @@ TEST(after_a_fork_the_child_counts_for_itself) {
     CHECK(access(path, F_OK) < 0);
 }
 
+static void expect_status_0(pid_t child) {
+    int status;
+    waitpid(child, &status, 0);
+    CHECK_EQ(status, 0);
+}
+
+TEST(a_childs_child_counts_for_itself) {
+    pid_t child = fork();
+    if (child == 0) {
+        stats_fork_child();
+        stats_add(COUNT_kernels, 100);
+        CHECK_EQ(ulms_stats()->pid, (uint32_t)getpid());
+        pid_t its = fork();
+        if (its == 0) {
+            stats_fork_child();
+            _exit(stats_sum(COUNT_kernels) != 0 || ulms_stats()->pid != (uint32_t)getpid());
+        }
+        expect_status_0(its);
+        _exit(0);
+    }
+    expect_status_0(child);
+}
+
+static long faults(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_minflt;
+}
+
+/* Each page that it writes is copied. */
+TEST(a_child_that_asks_for_no_counter_writes_few_pages) {
+    CHECK(stats_open(""));
+    pid_t child = fork();
+    if (child == 0) {
+        long before = faults();
+        stats_fork_child();
+        _exit(faults() - before >= (long)sizeof(struct ulms_stats) / 4096 / 2);
+    }
+    expect_status_0(child);
+}
+
 enum { THREADS = 100, ADDS = 20000 };
 static pthread_barrier_t all_here;
 

@@ -244,10 +244,12 @@ def test_over_subscribed_and_where_our_calls_fail(judge: Judge, setup: str) -> N
 
 FOUND = (
     Case(80352233738, "vmm", 3.47, fail="cuCtxGetDevice:sticky"),
+    Case(902913678913, "ahead", 3.82),
     Case(368922097028, "ahead", 1.12, 3, "cuStreamIsCapturing:sticky:error=2", event="call"),
 )
-"""What `make soak` found: memory runs out on a device of which nothing was ever moved; what was
-provided is freed in stream order while the driver does not say which streams capture.
+"""What `make soak` found: memory runs out on a device of which nothing was ever moved; gates,
+and kernels that reach further than the next address that was seen; what was provided is freed in
+stream order while the driver does not say which streams capture.
 """
 
 
