@@ -22,6 +22,11 @@ def layers() -> nn.Sequential:
     )
 
 
+def end_with_stdin(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
+
+
 def main() -> None:
     most = int(sys.argv[1])
     over = threading.Event()
@@ -41,7 +46,7 @@ def main() -> None:
     digest, steps = hashlib.sha256(), 0
     print("here", flush=True)
     if not most:
-        threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+        threading.Thread(target=end_with_stdin, args=(over,), daemon=True).start()
     while steps < most if most else not over.is_set():
         optimizer.zero_grad()
         loss = (model(x) - x).square().mean()
