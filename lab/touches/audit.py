@@ -2,7 +2,8 @@
 
 Each program runs under ulms.so with all hooks, without those of the libraries, and with the
 driver's alone. One warm step is recorded by the framework itself (tests/gpu/programs/truth.py) and
-joined to the trace. What was recorded stays in --raw: --again compares it once more, without a GPU.
+joined to the trace. What was recorded stays in --raw, as do the worst operations: --again compares
+it once more, without a GPU.
 """
 
 import json
@@ -20,6 +21,7 @@ from pump.trace import read
 
 PROGRAMS = ("resnet", "lstm", "bert", "gpt2")
 WARM = 3
+DETAILS = ("by_operation", "unread", "worst")
 
 
 def record(name: str, hooks: str, raw: Path) -> dict[str, Any]:
@@ -52,7 +54,8 @@ def record(name: str, hooks: str, raw: Path) -> dict[str, Any]:
 
 def paths(name: str, hooks: str, raw: Path) -> dict[str, Path]:
     """What one run leaves behind."""
-    return {kind: raw / f"{name}-{hooks}.{kind}" for kind in ("trace", "truth", "run")}
+    kinds = ("trace", "truth", "run", "details")
+    return {kind: raw / f"{name}-{hooks}.{kind}" for kind in kinds}
 
 
 def compared(name: str, hooks: str, raw: Path) -> dict[str, Any]:
@@ -97,6 +100,9 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for name in names:
         runs = {hooks: compared(name, hooks, options.raw) for hooks in HOOKS}
+        for hooks, run in runs.items():
+            details = {what: run.pop(what, None) for what in DETAILS}
+            cli.write(paths(name, hooks, options.raw)["details"], details)
         numbers = [run.pop("numbers") for run in runs.values()]
         equal = bool(numbers[0]) and all(each == numbers[0] for each in numbers)
         rows.append({"program": name, "numbers_equal": equal, "runs": runs})

@@ -60,9 +60,9 @@ struct pager_kind {
     bool fills_at_once;
     /* Of ulms_engine_holder, `data` is the device; NULL: frames are alike. */
     ulms_holder holder;
-    /* See backend_shares.file, and what it adds to backend_load (under the lock). Returns why it does not; NULL: it
-     * does. NULL: host memory stays. */
+    /* See backend_shares.file (under the lock). Returns why it does not; NULL: it does. NULL: host memory stays. */
     const char *(*file)(struct pager *d, const char *folder);
+    /* What it adds to what all backends tell. Under the lock. */
     void (*load)(const struct pager *d, struct backend_load *load);
     /* See backend_shares.let_go. Without the lock. NULL: it has no host memory of the driver's. */
     const char *(*let_go)(struct pager *d, bool lets);
@@ -71,7 +71,7 @@ struct pager_kind {
     bool (*insists)(struct pager *d, const struct op *op);
     /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
     void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
-    /* Content can be discarded, as far as is known. NULL: it cannot. */
+    /* Content can be discarded, as far as is known. */
     bool (*discards)(void);
     /* The operation may touch pages that it does not show. Under the lock. NULL: that does no harm. */
     enum pager_opacity (*opaque)(struct pager *d, const struct op *op);

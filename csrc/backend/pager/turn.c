@@ -140,8 +140,7 @@ static struct backend_load load(int32_t device) {
     load.refilled = engine.filled_bytes;
     load.evicted = engine.evicted_bytes;
     load.unfiled = d->admission.turn.unfiled;
-    if (d->kind->load)
-        d->kind->load(d, &load);
+    d->kind->load(d, &load);
     load.wants = d->admission.turn.asked_ns && clock_ns() < d->admission.turn.asked_ns + ASKED_NS;
     pager_unlock(d);
     return load;
