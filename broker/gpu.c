@@ -191,6 +191,14 @@ static void link_tenant(struct tenant *t) {
     t->gpu->tenants++;
 }
 
+/* What the last group of that number used is not counted against this one. */
+static void forget_the_gone(uint32_t group, uint64_t now) {
+    for (struct gpu *g = gpus; g < gpus + GPUS_MAX && group_of(group)->renamed; g++)
+        if (g->policy)
+            policy_group_gone(g->policy, now, group);
+    group_of(group)->renamed = false;
+}
+
 /* It is linked before any lease is told: each is told once. */
 static struct tenant *join(const struct share_hello *h, int pid, struct share_page *page, uint64_t now,
                            const char **why) {
@@ -199,6 +207,7 @@ static struct tenant *join(const struct share_hello *h, int pid, struct share_pa
     struct tenant *t = group ? calloc(1, sizeof *t) : NULL;
     *why = "the broker has no room";
     if (t) {
+        forget_the_gone(group, now);
         *t = (struct tenant){.gpu = g, .id = ++ids, .group = group, .pid = pid, .heard = now, .page = page};
         struct policy_group settings = h->sets ? h->settings : group_of(group)->asked;
         settings_over(&settings, &group_of(group)->fixed);

@@ -15,7 +15,7 @@ static uint32_t find(const char *name) {
         free = used ? free : id;
     }
     if (free) {
-        groups[free] = (struct group){.users = 0};
+        groups[free] = (struct group){.renamed = true};
         snprintf(groups[free].name, sizeof groups[free].name, "%s", name);
     }
     return free;

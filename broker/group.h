@@ -13,6 +13,7 @@ struct group {
     struct share_settings fixed; /* by the configuration file or a command */
     uint32_t users;              /* tenants in it */
     bool suspended;              /* whoever joins it is */
+    bool renamed;                /* policies may know its number as that of another group, which is gone */
 };
 
 /* The number of the group of that name, from 1, which gets a user more; 0: there are too many. */

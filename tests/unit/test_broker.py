@@ -89,6 +89,20 @@ def test_dead_tenants_are_gone_at_once(folder: Path) -> None:
     until(lambda: status(folder) == [])
 
 
+def test_a_new_group_pays_for_no_other(folder: Path) -> None:
+    """Which had its number."""
+    stays, first = Tenant(folder, "stays"), Tenant(folder, "first")
+    first.says("REPORT", **report())
+    time.sleep(0.3)
+    first.ends()
+    until(lambda: stays.view.tenants == 1)
+    second = Tenant(folder, "second", sets=1, settings={"limit": 10, "hard": 1})
+    began = time.monotonic()
+    second.says("REPORT", **report())
+    until(lambda: bool(second.view.may_issue))
+    assert time.monotonic() - began < 5
+
+
 def test_another_gpu_is_another_matter(folder: Path) -> None:
     here, there = Tenant(folder), Tenant(folder, gpu=b"one more, 16 b..")
     assert here.lease().budget == there.lease().budget == 16 * GIB
