@@ -198,7 +198,8 @@ static void charge(struct emu_launch *r, const struct area *a, uint64_t start, u
     }
 }
 
-void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode) {
+/* Looks a range up for an operation. Its bytes, or NULL: illegal. mode: enum emu_mode. */
+static void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode) {
     uint64_t end = address + bytes;
     if (end < address)
         return NULL;

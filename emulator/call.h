@@ -100,7 +100,6 @@ CUresult call_absent(struct call *call);
 
 /* --- failures, fail.c --- */
 
-void fail_read_environment(void);
 /* CUDA_SUCCESS, or the error that this call was told to answer. */
 CUresult fail_now(const char *symbol);
 /* The calling thread spares it (emu_spare). */

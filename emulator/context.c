@@ -18,7 +18,8 @@ static bool fill(CUcontext c) {
     return c->legacy != NULL;
 }
 
-CUcontext context_new(struct device *d, unsigned flags) {
+/* A new context whose streams are empty, or NULL. */
+static CUcontext context_new(struct device *d, unsigned flags) {
     CUcontext c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
@@ -33,7 +34,9 @@ CUcontext context_new(struct device *d, unsigned flags) {
     return NULL;
 }
 
-void context_end(CUcontext c) {
+/* Waits for all its work, frees its memory, streams and modules. The structure stays: handles to it answer
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED. */
+static void context_end(CUcontext c) {
     context_wait(c);
     atomic_store(&c->alive, false);
     while (c->streams)
@@ -45,7 +48,8 @@ void context_end(CUcontext c) {
     atomic_store(&c->peers, 0);
 }
 
-void context_revive(CUcontext c) {
+/* Makes an ended primary context usable again. */
+static void context_revive(CUcontext c) {
     if (!atomic_load(&c->alive))
         fill(c);
 }
@@ -68,7 +72,8 @@ void context_drain(CUcontext c) {
     context_wait(c);
 }
 
-CUcontext context_primary(struct device *d) {
+/* The context of a primary, made on first use. */
+static CUcontext context_primary(struct device *d) {
     pthread_mutex_lock(&primaries);
     if (!d->primary)
         d->primary = context_new(d, CU_CTX_SCHED_AUTO);

@@ -40,15 +40,6 @@ struct thread {
 struct thread *thread_self(void);
 CUcontext context_current(void);
 
-/* A new context whose streams are empty, or NULL. */
-CUcontext context_new(struct device *d, unsigned flags);
-/* Waits for all its work, frees its memory, streams and modules. The structure stays: handles to it answer
- * CUDA_ERROR_CONTEXT_IS_DESTROYED. */
-void context_end(CUcontext c);
-/* Makes an ended primary context usable again. */
-void context_revive(CUcontext c);
-/* The context of a primary, made on first use. */
-CUcontext context_primary(struct device *d);
 /* An operation failed: every later call answers this. The first error stays. */
 void context_poison(CUcontext c, CUresult error);
 

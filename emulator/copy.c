@@ -72,7 +72,8 @@ CUDA_MEMCPY3D copy_to_3d(const struct copy *y) {
                            .Depth = y->depth};
 }
 
-uint64_t copy_bytes(const struct copy *y) {
+/* Bytes it moves. */
+static uint64_t copy_bytes(const struct copy *y) {
     return y->width * y->height * y->depth;
 }
 
@@ -97,7 +98,8 @@ static uint64_t side_extent(const struct side *s, const struct copy *y) {
     return ((y->depth - 1) * side_rows(s, y) + y->height - 1) * pitch + y->width;
 }
 
-bool side_pageable(const struct side *s) {
+/* True for host memory that the device cannot reach. */
+static bool side_pageable(const struct side *s) {
     struct area a;
     return (s->type == CU_MEMORYTYPE_HOST || s->type == CU_MEMORYTYPE_UNIFIED) && !area_find(s->address, &a) &&
            !memory_holds(s->address, 1);

@@ -10,15 +10,11 @@ struct copy copy_line(CUmemorytype to_type, uint64_t to, CUmemorytype from_type,
 struct copy copy_of_2d(const CUDA_MEMCPY2D *p);
 struct copy copy_of_3d(const CUDA_MEMCPY3D *p);
 CUDA_MEMCPY3D copy_to_3d(const struct copy *y);
-/* Bytes it moves. */
-uint64_t copy_bytes(const struct copy *y);
 /* CUDA_SUCCESS when every side exists and is large enough. */
 CUresult copy_check(const struct copy *y);
 /* Of a node: also what is mapped. */
 CUresult copy_check_node(const struct copy *y);
 /* Checks and enters it. wait: return when it is done. Pageable host memory is staged first, or waited for. */
 CUresult copy_issue(CUstream s, const struct copy *y, bool wait);
-/* True for host memory that the device cannot reach. */
-bool side_pageable(const struct side *side);
 
 #endif

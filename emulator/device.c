@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct device devices[DEVICES_MAX];
-int device_count;
+static int device_count;
 int driver_version;
 
 CUresult devices_open(void) {

@@ -28,7 +28,6 @@ struct device {
 };
 
 extern struct device devices[DEVICES_MAX];
-extern int device_count;
 extern int driver_version; /* 13000: CUDA 13.0 */
 
 /* Once per process, by cuInit: reads the environment and reserves the addresses. */

@@ -100,7 +100,7 @@ static void read_environment(void) {
                 failures);
 }
 
-void fail_read_environment(void) {
+static void fail_read_environment(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_environment);
 }

@@ -97,7 +97,5 @@ typedef bool (*area_visitor)(struct area *a, uint64_t start, uint64_t end, void 
 /* Calls visit for every area that overlaps the range, in address order, until it returns false; false then.
  * Gaps are skipped; *covered, if not NULL, tells whether there were none. */
 bool area_visit(uint64_t start, uint64_t bytes, bool *covered, area_visitor visit, void *data);
-/* Looks a range up for an operation. Its bytes, or NULL: illegal. mode: enum emu_mode. */
-void *area_use(struct emu_launch *r, uint64_t address, uint64_t bytes, int mode);
 
 #endif

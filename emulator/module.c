@@ -9,7 +9,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUmodule modules;
 
-const struct emu_image *image_of(const void *data) {
+/* The image that this is, or NULL. */
+static const struct emu_image *image_of(const void *data) {
     if (!data)
         return NULL;
     if (memcmp(data, ELFMAG, SELFMAG) == 0)
@@ -62,7 +63,8 @@ static void module_free(CUmodule m) {
     free(m);
 }
 
-CUresult module_load(CUcontext c, const struct emu_image *image, CUlibrary library, CUmodule *out) {
+/* Loads it into the context: variables get memory. */
+static CUresult module_load(CUcontext c, const struct emu_image *image, CUlibrary library, CUmodule *out) {
     CUmodule m = calloc(1, sizeof *m + image->kernel_count * sizeof *m->functions);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -84,7 +86,7 @@ CUresult module_load(CUcontext c, const struct emu_image *image, CUlibrary libra
     return CUDA_SUCCESS;
 }
 
-void module_unload(CUmodule m) {
+static void module_unload(CUmodule m) {
     pthread_mutex_lock(&lock);
     unlist(m);
     pthread_mutex_unlock(&lock);
@@ -108,7 +110,8 @@ void modules_free_of(CUcontext c) {
         module_free(m);
 }
 
-CUresult library_module(CUcontext c, CUlibrary library, CUmodule *out) {
+/* The library's module in the context, loaded now if it was not. */
+static CUresult library_module(CUcontext c, CUlibrary library, CUmodule *out) {
     pthread_mutex_lock(&lock);
     CUmodule m = modules;
     while (m && (m->context != c || m->library != library))
@@ -118,7 +121,7 @@ CUresult library_module(CUcontext c, CUlibrary library, CUmodule *out) {
     return m ? CUDA_SUCCESS : module_load(c, library->image, library, out);
 }
 
-void library_unload(CUlibrary library) {
+static void library_unload(CUlibrary library) {
     for (CUmodule m; (m = take_any(NULL, library));)
         module_free(m);
     free(library);

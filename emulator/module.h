@@ -40,14 +40,6 @@ struct CUlib_st {
     struct CUkern_st kernels[]; /* as in the image */
 };
 
-/* The image that this is, or NULL. */
-const struct emu_image *image_of(const void *data);
-/* Loads it into the context: variables get memory. */
-CUresult module_load(CUcontext c, const struct emu_image *image, CUlibrary library, CUmodule *out);
-void module_unload(CUmodule m);
-/* The library's module in the context, loaded now if it was not. */
-CUresult library_module(CUcontext c, CUlibrary library, CUmodule *out);
-void library_unload(CUlibrary library);
 void modules_free_of(CUcontext c);
 /* What a launch was given, a CUfunction or a CUkernel, as a function of the context. */
 CUresult function_of(CUcontext c, CUfunction handle, CUfunction *out);

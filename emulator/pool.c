@@ -19,7 +19,8 @@ static CUmemoryPool pool_new(struct device *d, const CUmemPoolProps *props) {
     return p;
 }
 
-CUmemoryPool pool_default(struct device *d) {
+/* The device's own pool, made on first use; NULL: no memory. */
+static CUmemoryPool pool_default(struct device *d) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     if (!d->default_pool) {

@@ -17,8 +17,6 @@ struct CUmemPoolHandle_st {
     int reuse[4]; /* of the attributes that only steer reuse */
 };
 
-/* The device's own pool, made on first use; NULL: no memory. */
-CUmemoryPool pool_default(struct device *d);
 /* Takes bytes of the device for the pool, or for none (NULL); gives them back. */
 bool pool_take(CUmemoryPool p, struct device *d, uint64_t bytes);
 void pool_give(CUmemoryPool p, struct device *d, uint64_t bytes);

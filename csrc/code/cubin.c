@@ -61,7 +61,8 @@ static bool find_section(const struct cubin *c, const char *prefix, const char *
     return found == 1;
 }
 
-const char *cubin_kernel_name(const struct cubin *c, uint32_t i) {
+/* The name of the kernel whose code is section i; NULL: it is none. */
+static const char *cubin_kernel_name(const struct cubin *c, uint32_t i) {
     Elf64_Shdr s;
     return read_section(c, i, &s) && s.sh_type == SHT_PROGBITS ? name_after(c, &s, TEXT) : NULL;
 }

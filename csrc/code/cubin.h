@@ -43,8 +43,6 @@ struct kernel {
 /* Fills k with the kernel whose code is section i. False: that section is no kernel's code, or something about it is
  * odd or too large. */
 bool cubin_kernel(const struct cubin *c, uint32_t i, struct kernel *k);
-/* The name of the kernel whose code is section i; NULL: it is none. */
-const char *cubin_kernel_name(const struct cubin *c, uint32_t i);
 /* The name of the kernel whose attributes are section i; NULL: it is none. */
 const char *cubin_info(const struct cubin *c, uint32_t i, struct view *out);
 /* The section with the code of the kernel of that name; 0: there is none. */

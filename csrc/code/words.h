@@ -13,9 +13,6 @@ struct words {
 static inline void words_add(struct words *w, uint32_t word) {
     w->bit[word / 64] |= UINT64_C(1) << word % 64;
 }
-static inline void words_remove(struct words *w, uint32_t word) {
-    w->bit[word / 64] &= ~(UINT64_C(1) << word % 64);
-}
 static inline bool words_have(const struct words *w, uint32_t word) {
     return w->bit[word / 64] >> word % 64 & 1;
 }

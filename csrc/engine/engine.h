@@ -384,10 +384,6 @@ static inline void set_untouched(struct ulms_engine *e, struct page *p, bool unt
 /* How many pages a move of the held policy still moved: the memory of some may be gone. */
 uint64_t held_moved(struct ulms_engine *e, const struct ulms_move *m, bool ok);
 
-/* policy_ahead.c: the held policy's next move of each lane. NULL: none now, or no memory. */
-struct move *policy_ahead_fill(struct ulms_engine *e);
-struct move *policy_ahead_evict(struct ulms_engine *e);
-
 /* operation.c */
 
 bool held_issued(struct ulms_engine *e, struct operation *op);

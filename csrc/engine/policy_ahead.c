@@ -161,7 +161,7 @@ static struct move *fill_from(struct ulms_engine *e, struct comer c, uint64_t mo
     return m;
 }
 
-struct move *policy_ahead_fill(struct ulms_engine *e) {
+static struct move *next_fill(struct ulms_engine *e) {
     if (e->used >= e->budget)
         return NULL;
     uint64_t most = smaller(e->budget - e->used, run_pages(e));
@@ -347,7 +347,7 @@ static inline struct page *leaves_with(struct ulms_engine *e, const struct leavi
     return time >= l->soonest && time <= l->latest && evict_flags(e, p) == l->flags ? p : NULL;
 }
 
-struct move *policy_ahead_evict(struct ulms_engine *e) {
+static struct move *next_evict(struct ulms_engine *e) {
     bool early;
     struct leaver l = leaves(e, &early);
     struct page *instead = l.page && !l.page->live ? NULL : dead_holder(e, &early);
@@ -377,8 +377,9 @@ struct move *policy_ahead_evict(struct ulms_engine *e) {
     return m;
 }
 
+/* NULL: none now, or no memory. */
 static struct move *next(struct ulms_engine *e, int lane) {
-    return lane == ULMS_LANE_IN ? policy_ahead_fill(e) : policy_ahead_evict(e);
+    return lane == ULMS_LANE_IN ? next_fill(e) : next_evict(e);
 }
 
 const struct policy_kind policy_ahead = {held_issued, held_admit, held_retired, next, held_moved};

@@ -56,8 +56,6 @@ struct ulms_frames {
 /* Room for so many frames, none made. memory NULL: they have none; limit NULL: there is none. False: no memory. */
 bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memory *memory, void *own,
                  struct frames_limit *limit);
-/* Of a pool that shares no limit. */
-void frames_close(struct ulms_frames *f);
 /* Takes n frames, idle ones first: those without claims, mostly with consecutive numbers, then those whose claimants
  * came last, as pages tend to come in the same order again. together: neighbours, if there are so many idle ones,
  * and of those that leave fewest others, whatever their claims. Makes what is missing. False: there are not so many,

@@ -37,6 +37,13 @@ void frames_limit_set(struct frames_limit *l, uint64_t bytes) {
 
 /* --- the pool --- */
 
+/* Of a pool that shares no limit. */
+static void frames_close(struct ulms_frames *f) {
+    free(f->frame);
+    free(f->idle);
+    free(f->bare);
+}
+
 bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memory *memory, void *own,
                  struct frames_limit *limit) {
     *f = (struct ulms_frames){.capacity = (uint32_t)count, .memory = memory, .own = own, .alone = FRAMES_LIMIT_NONE};
@@ -57,12 +64,6 @@ bool frames_open(struct ulms_frames *f, uint64_t count, const struct frames_memo
     f->limit->pools = f;
     lock_drop(&f->limit->lock);
     return true;
-}
-
-void frames_close(struct ulms_frames *f) {
-    free(f->frame);
-    free(f->idle);
-    free(f->bare);
 }
 
 struct ulms_frames *ulms_frames_new(uint32_t count) {

@@ -37,8 +37,8 @@ static void judge(struct pager *d, struct pager_move *m) {
     struct look l = {.m = m, .oldest = d->window.oldest, .all_dead = true};
     bool fill = m->m.kind == ULMS_FILL;
     pager_pages_visit(&d->memory.ranges, start, end, look_at, &l);
-    m->discard = !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->phase.prior.incomplete &&
-                 d->kind->discards();
+    m->discard =
+        !fill && m->m.flags & ULMS_MOVE_DEAD && l.all_dead && !d->phase.prior.incomplete && d->kind->discards();
     int advised = d->kind->managed ? ulms_advise(l.advice, l.pages, m->m.kind, m->m.flags) : 0;
     m->keep = advised == ULMS_ADVISE_KEEP;
     m->unkeep = advised == ULMS_ADVISE_UNKEEP;

@@ -142,7 +142,8 @@ static void *make(void *data) {
     return NULL;
 }
 
-void frame_prefetcher_start(struct pager *d) {
+/* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
+static void frame_prefetcher_start(struct pager *d) {
     struct frame_prefetcher *m = vmm_in(d)->prefetcher ? NULL : calloc(1, sizeof *m);
     if (!m)
         return;

@@ -22,8 +22,6 @@ void vmm_written(struct pager *d);
 
 /* --- the thread that makes frames ahead (frame_prefetcher.c) --- */
 
-/* Sees from now on that there are idle frames. Called any number of times, from one thread at a time. */
-void frame_prefetcher_start(struct pager *d);
 /* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */
 void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
 /* Ends all of them. */

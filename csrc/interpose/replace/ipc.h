@@ -38,8 +38,6 @@ struct ipc_reply {
     uint64_t piece[BACKEND_PIECES];
 };
 
-/* Whether the handle is one of ours. */
-bool ipc_read(struct ipc_handle *out, const CUipcMemHandle *handle);
 /* The abstract address of a session's socket; returns its length. */
 socklen_t ipc_address(struct sockaddr_un *out, uint64_t session);
 /* The process at the other end belongs to the same user. *pid: its number, as seen from here. */

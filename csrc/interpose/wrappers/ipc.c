@@ -13,7 +13,8 @@
 
 static const char magic[8] = "ulms-ipc";
 
-bool ipc_read(struct ipc_handle *out, const CUipcMemHandle *handle) {
+/* Whether the handle is one of ours. */
+static bool ipc_read(struct ipc_handle *out, const CUipcMemHandle *handle) {
     memcpy(out, handle, sizeof *out);
     return memcmp(out->magic, magic, sizeof magic) == 0 && out->version == 1;
 }
