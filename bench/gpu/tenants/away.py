@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.gpu.tenants.group import PIECE, Group, TenantError, steps_of
+from bench.gpu.tenants import PIECE
+from bench.gpu.tenants.group import Group, TenantError, steps_of
 from pump import checkpoint
 from pump.cli.tenants import counted, each
 from pump.nvml import Nvml

@@ -19,8 +19,6 @@ from pump.share import broker
 
 HOST_BYTES = 20 << 30
 """That a program may have on the host under `vmm`, pinned, if nothing else is said."""
-PIECE = 256 << 20
-"""Bytes that a step of `pieces` changes."""
 READY_S, LATE_S = 240.0, 60.0
 LEAD_NS = 50_000_000
 """From an order to the span that it names."""

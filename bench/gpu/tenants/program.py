@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import rms_norm, silu
 
-from bench.gpu.tenants.group import PIECE
+from bench.gpu.tenants import PIECE
 
 WARM = 6
 
