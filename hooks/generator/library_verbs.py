@@ -9,7 +9,7 @@ from hooks.generator.expression import Call, Expression, GrammarError, Name, par
 from hooks.generator.functions import SPAN, Functions
 from hooks.generator.prototype import Prototype
 from hooks.generator.row import Condition, Custom, LibraryTouch, Passed, Told
-from hooks.generator.verbs import MODES, STATUSES, quoted
+from hooks.generator.verbs import MODES, Lines, quoted
 
 LOCALS = ("call", "status", "variant", "device")  # names that a made wrapper uses itself
 _TARGET = re.compile(r"(?P<argument>\w+)(?:\[(?P<count>[^\]]+)\])?")
@@ -17,13 +17,12 @@ _WHEN = re.compile(r"(?P<left>.+?)\s*(?P<operator>==|!=)\s*(?P<right>.+?)\s+(?P<
 _OF = re.compile(r"(?P<extent>.*?)(?:(?:^|\s+)of\s+(?P<type>.+))?")
 
 
-class LibraryVerbs:
-    """Reads the indented lines of one row: `read` each, then ask for the `treatment`."""
+class LibraryVerbs(Lines):
+    """The lines of a row of a library."""
 
     def __init__(self, prototype: Prototype, functions: Functions) -> None:
-        self._prototype = prototype
+        super().__init__(prototype)
         self._functions = functions
-        self._whole: Custom | Passed | None = None
         self._note: str | None = None
         self._together = False
         self._touches: list[LibraryTouch] = []
@@ -32,13 +31,8 @@ class LibraryVerbs:
         """Takes one line. Raises GrammarError."""
         verb, _, rest = text.partition(" ")
         rest = rest.strip()
-        if verb == "pass":
-            self._set_whole(Passed(quoted(rest)))
-        elif verb == "custom":
-            status, _, note = rest.partition(" ")
-            if status not in STATUSES:
-                raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
-            self._set_whole(Custom(status, quoted(note.strip())))
+        if verb in ("pass", "custom"):
+            self._read_whole(verb, rest)
         elif verb == "touches":
             if self._note:
                 raise GrammarError("'touches' twice")
@@ -63,11 +57,6 @@ class LibraryVerbs:
             if argument.name in LOCALS:
                 raise GrammarError(f"argument '{argument.name}' needs another name")
         return Told(tuple(self._touches), self._note, self._together)
-
-    def _set_whole(self, treatment: Custom | Passed) -> None:
-        if self._whole:
-            raise GrammarError("'custom' or 'pass' twice")
-        self._whole = treatment
 
     def _when(self, rest: str, text: str) -> None:
         """`CONDITION read WRITTEN`, about a touch above; or `CONDITION TOUCH`."""

@@ -17,12 +17,31 @@ FORMS = {"bytes": 1, "rows": 3}  # form of an extent: number of its operands
 LOCALS = ("op", "status", "variant")  # names that a made wrapper uses itself
 
 
-class Verbs:
-    """Reads the indented lines of one row: `read` each, then ask for the `treatment`."""
+class Lines:
+    """Those of one row: `read` each, then ask for the `treatment`."""
 
     def __init__(self, prototype: Prototype) -> None:
         self._prototype = prototype
         self._whole: Custom | Passed | None = None
+
+    def _read_whole(self, verb: str, rest: str) -> None:
+        """`pass` or `custom`, beside which nothing else stands."""
+        if self._whole:
+            raise GrammarError("'custom' or 'pass' twice")
+        status, _, note = rest.partition(" ")
+        if verb == "pass":
+            self._whole = Passed(quoted(rest))
+        elif status in STATUSES:
+            self._whole = Custom(status, quoted(note.strip()))
+        else:
+            raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
+
+
+class Verbs(Lines):
+    """The lines of a row of the driver."""
+
+    def __init__(self, prototype: Prototype) -> None:
+        super().__init__(prototype)
         self._once: dict[str, str] = {}
         self._touches: list[Touch] = []
         self._sources: list[HostSource] = []
@@ -31,13 +50,8 @@ class Verbs:
         """Takes one line. Raises GrammarError."""
         verb, _, rest = text.partition(" ")
         rest = rest.strip()
-        if verb == "pass":
-            self._set_whole(Passed(quoted(rest)))
-        elif verb == "custom":
-            status, _, note = rest.partition(" ")
-            if status not in STATUSES:
-                raise GrammarError(f"unknown status '{status}'; known: {', '.join(STATUSES)}")
-            self._set_whole(Custom(status, quoted(note.strip())))
+        if verb in ("pass", "custom"):
+            self._read_whole(verb, rest)
         elif verb in ("then", "unless", "note"):
             self._set_once(verb, quoted(rest) if verb == "note" else rest)
         elif verb == "fast_path":
@@ -84,11 +98,6 @@ class Verbs:
         if "note" not in once or not once.keys() <= {"then", "unless", "note"} or self._touches:
             raise GrammarError("'then' takes a 'note', and 'unless' beside it")
         return Then(once["then"], once["note"], once.get("unless"))
-
-    def _set_whole(self, treatment: Custom | Passed) -> None:
-        if self._whole:
-            raise GrammarError("'custom' or 'pass' twice")
-        self._whole = treatment
 
     def _set_once(self, verb: str, value: str) -> None:
         if verb in self._once:
