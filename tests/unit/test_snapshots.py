@@ -20,6 +20,7 @@ from pump import paths
 from pump.bench import cli as bench
 from pump.bench import share_row
 from pump.bench.row import write_results
+from pump.bench.share import NO_GPU
 from pump.cli import main as pump
 from pump.cli import program
 from pump.terminal.printable import printable
@@ -160,7 +161,8 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for file, ms in (("before", 1234.5), ("after", 1000.25)):
         rows = [row(system, ms, workload="decode-3b") for system in ("um", "vmm", "um-demand")]
         write_results(Path(f"{file}.json"), shown.MACHINE, rows)
-    Path("played.json").write_text(json.dumps(share_row.to_json(shown.MACHINE, shown.PLAYED)))
+    nowhere = shown.MACHINE | {"gpu": NO_GPU}
+    Path("played.json").write_text(json.dumps(share_row.to_json(nowhere, shown.PLAYED)))
 
 
 @pytest.mark.usefixtures("few", "made_up")
