@@ -22,6 +22,7 @@ from hooks.gen import HOOKS, read_all  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
+from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -53,15 +54,6 @@ PARTS += ["cuda_fp16.h", "cuda_bf16.h", "library_types.h"]
 LIBRARY_FILES = ("libcublas.so.1?", "libcublasLt.so.1?")
 
 
-def vendor_includes() -> list[Path]:
-    """Every directory that holds the vendor's cublas_api.h, once each."""
-    named = [Path(word) for word in os.environ.get("PUMP_CUBLAS_INCLUDE", "").split(":") if word]
-    packages = Path(sysconfig.get_path("platlib")).glob("nvidia/*/include")
-    usual = [Path("/usr/local/cuda/include"), *sorted(packages)]
-    found = [path.resolve() for path in [*named, *usual] if (path / "cublas_api.h").is_file()]
-    return list(dict.fromkeys(found))
-
-
 def header_version(include: Path) -> str:
     """As in 13.1.0."""
     text = (include / "cublas_api.h").read_text(encoding="utf-8")
@@ -69,19 +61,9 @@ def header_version(include: Path) -> str:
     return ".".join(parts)
 
 
-INCLUDES = vendor_includes()
-NO_HEADER = "no cublas_api.h of the vendor's here: name its directory in PUMP_CUBLAS_INCLUDE"
-
-
-@pytest.fixture(
-    params=[pytest.param(path, id=header_version(path)) for path in INCLUDES]
-    or [pytest.param(None, id="none", marks=pytest.mark.skip(reason=NO_HEADER))],
-)
-def include(request: pytest.FixtureRequest) -> Path:
-    """A directory with headers of the vendor's."""
-    path = request.param
-    assert isinstance(path, Path)
-    return path
+PACKAGES = sorted(Path(sysconfig.get_path("platlib")).glob("nvidia/*/include"))
+USUAL = [Path("/usr/local/cuda/include"), *PACKAGES]
+include = vendor.includes("PUMP_CUBLAS_INCLUDE", "cublas_api.h", USUAL, header_version)
 
 
 @pytest.fixture
@@ -97,36 +79,14 @@ def headers(include: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compiler(headers: Path) -> list[str]:
-    """The C compiler's command."""
-    path = shutil.which("cc") or shutil.which("gcc")
-    assert path, "a C compiler builds everything here"
-    return [path, "-std=gnu11", "-w", f"-I{headers}"]
-
-
 def source(interface: str) -> str:
     """C that brings in the headers of one interface."""
     return "".join(f'#include "{name}"\n' for name in HEADERS[interface])
 
 
-def bad_lines(headers: Path, head: str, lines: list[str]) -> dict[int, str]:
-    """Which of the lines do not compile behind `head`: index and the compiler's first words."""
-    path = headers / "lines.c"
-    path.write_text(head + "#line 1\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    command = [*compiler(headers), "-fsyntax-only", "-fmax-errors=0", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    errors: dict[int, str] = {}
-    for line, text in re.findall(
-        rf"^{re.escape(str(path))}:(\d+):\d+: error: (.*)", ran.stderr, re.M
-    ):
-        errors.setdefault(int(line) - 1, text)
-    assert ran.returncode == 0 or errors, ran.stderr
-    return errors
-
-
 def declared(headers: Path, interface: str) -> set[str]:
     """Every function that the headers of one interface declare."""
-    command = [*compiler(headers), "-E", "-P", "-x", "c", "-"]
+    command = [*vendor.compiler(f"-I{headers}"), "-E", "-P", "-x", "c", "-"]
     ran = subprocess.run(
         command, input=source(interface), capture_output=True, text=True, check=True
     )
@@ -142,7 +102,7 @@ def values(headers: Path, head: str, folders: list[Path], names: list[str]) -> l
     path.write_text("\n".join(lines), encoding="utf-8")
     program = headers / "values"
     options = [f"-I{folder}" for folder in folders]
-    command = [compiler(headers)[0], "-std=gnu11", "-w", *options, "-o", str(program), str(path)]
+    command = [*vendor.compiler(*options), "-o", str(program), str(path)]
     subprocess.run(command, check=True)
     return subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -161,7 +121,9 @@ def test_prototypes(headers: Path) -> None:
                 f"_Static_assert(__builtin_types_compatible_p(__typeof__(&{row.symbol}), {ours}), "
                 f'"{row.symbol}");'
             )
-        wrong = bad_lines(headers, source(interface), lines)
+        wrong = vendor.bad_lines(
+            vendor.compiler(f"-I{headers}"), source(interface), lines, headers / "lines.c"
+        )
         assert not wrong, [f"{rows[i].where}: {rows[i].symbol}: {wrong[i]}" for i in wrong]
         compared += len(rows)
     assert compared > 600
@@ -206,7 +168,8 @@ def test_values(headers: Path) -> None:
     wanted = sorted(ABI.constants)
     head = source("new")
     probes = [f"void probe_{i}(void) {{ (void)({one}); }}" for i, one in enumerate(wanted)]
-    missing = {wanted[i] for i in bad_lines(headers, head, probes)}
+    command = vendor.compiler(f"-I{headers}")
+    missing = {wanted[i] for i in vendor.bad_lines(command, head, probes, headers / "lines.c")}
     present = [one for one in wanted if one not in missing]
     assert len(present) > 0.7 * len(wanted), sorted(missing)
     ours = values(headers, '#include "cublas/abi.h"', [HOOKS], present)

@@ -4,9 +4,7 @@
 hold one. A version newer than our tables makes the tests fail and name what the tables lack.
 """
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +19,7 @@ from hooks.gen import HOOKS, read_all  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
+from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -50,14 +49,6 @@ GONE = {"sizeof(cudnnAlgorithmPerformance_t)"}
 COMPLETE = r"CUDNN_(ATTR_(?:OPERATION|TENSOR|VARIANT_PACK)_\w+|BACKEND_\w+_DESCRIPTOR|DATA_\w+)"
 
 
-def vendor_includes() -> list[Path]:
-    """Every directory that holds the vendor's cudnn.h, once each."""
-    named = [Path(word) for word in os.environ.get("PUMP_CUDNN_INCLUDE", "").split(":") if word]
-    packages = Path(sysconfig.get_path("platlib")) / "nvidia/cudnn/include"
-    found = [path.resolve() for path in [*named, packages] if (path / "cudnn.h").is_file()]
-    return list(dict.fromkeys(found))
-
-
 def header_version(include: Path) -> int:
     """CUDNN_VERSION of the header, as version 9 counts: major * 10000 + minor * 100 + patch."""
     text = (include / "cudnn_version.h").read_text(encoding="utf-8")
@@ -68,19 +59,8 @@ def header_version(include: Path) -> int:
     return major * 10000 + minor * 100 + patch
 
 
-INCLUDES = vendor_includes()
-NO_HEADER = "no cudnn.h of the vendor's here: name its directory in PUMP_CUDNN_INCLUDE"
-
-
-@pytest.fixture(
-    params=[pytest.param(path, id=str(header_version(path))) for path in INCLUDES]
-    or [pytest.param(None, id="none", marks=pytest.mark.skip(reason=NO_HEADER))],
-)
-def include(request: pytest.FixtureRequest) -> Path:
-    """A directory with a header of the vendor's."""
-    path = request.param
-    assert isinstance(path, Path)
-    return path
+PACKAGES = Path(sysconfig.get_path("platlib")) / "nvidia/cudnn/include"
+include = vendor.includes("PUMP_CUDNN_INCLUDE", "cudnn.h", [PACKAGES], header_version)
 
 
 def vendor_source(include: Path) -> str:
@@ -92,26 +72,10 @@ def vendor_source(include: Path) -> str:
 @pytest.fixture
 def compiler(tmp_path: Path) -> list[str]:
     """The C compiler's command; finds the parts of CUDA that the headers name."""
-    path = shutil.which("cc") or shutil.which("gcc")
-    assert path, "a C compiler builds everything here"
     for name in ("cuda_runtime.h", "cuda_runtime_api.h", "library_types.h"):
         (tmp_path / name).write_text('#include "parts.h"\n', encoding="utf-8")
     (tmp_path / "parts.h").write_text(f"#pragma once\n{CUDA}", encoding="utf-8")
-    return [path, "-std=gnu11", "-w", f"-I{tmp_path}"]
-
-
-def bad_lines(compiler: list[str], source: str, lines: list[str], path: Path) -> dict[int, str]:
-    """Which of the lines do not compile behind `source`: index and the compiler's first words."""
-    path.write_text(source + "#line 1\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    command = [*compiler, "-fsyntax-only", "-fmax-errors=0", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    errors: dict[int, str] = {}
-    for line, text in re.findall(
-        rf"^{re.escape(str(path))}:(\d+):\d+: error: (.*)", ran.stderr, re.M
-    ):
-        errors.setdefault(int(line) - 1, text)
-    assert ran.returncode == 0 or errors, ran.stderr
-    return errors
+    return vendor.compiler(f"-I{tmp_path}")
 
 
 def preprocessed(compiler: list[str], include: Path) -> str:
@@ -135,7 +99,7 @@ def test_constants_and_sizes(include: Path, compiler: list[str], tmp_path: Path)
     wanted += [f"sizeof({name})" for name in types]
     assert len(wanted) > 400, "the reader of our headers finds what they declare"
     probes = [f"void probe_{i}(void) {{ (void)({one}); }}" for i, one in enumerate(wanted)]
-    missing = bad_lines(compiler, vendor_source(include), probes, tmp_path / "probe.c")
+    missing = vendor.bad_lines(compiler, vendor_source(include), probes, tmp_path / "probe.c")
     lacking = sorted({wanted[i] for i in missing} - GONE)
     assert not lacking or header_version(include) < ABI_VERSION, lacking
     present = [one for i, one in enumerate(wanted) if i not in missing]
@@ -184,7 +148,7 @@ def test_prototypes(include: Path, compiler: list[str], tmp_path: Path) -> None:
         ours = f"{row.prototype.result} (*)({', '.join(parameters(row.prototype))})"
         check = f"__builtin_types_compatible_p(__typeof__(&{row.symbol}), {ours})"
         lines.append(f'_Static_assert({check}, "{row.symbol}");')
-    wrong = bad_lines(compiler, vendor_source(include), lines, tmp_path / "prototypes.c")
+    wrong = vendor.bad_lines(compiler, vendor_source(include), lines, tmp_path / "prototypes.c")
     assert not wrong, [f"{typed[i].where}: {text}" for i, text in wrong.items()]
 
 

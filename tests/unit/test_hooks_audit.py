@@ -5,9 +5,7 @@ may be missing from it; whatever it has must agree. A header newer than our tabl
 fail and name what the tables lack.
 """
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from hooks.gen import HOOKS, read_all  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
+from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -62,15 +61,6 @@ UNUSED_FIELD = re.compile(r"\.(reserved\d?|pad)$")
 TWIN = re.compile(r"_(ptds|ptsz)$")
 
 
-def vendor_includes() -> list[Path]:
-    """Every directory that holds the vendor's cuda.h, once each."""
-    packages = Path(sysconfig.get_path("platlib"))
-    named = [Path(word) for word in os.environ.get("PUMP_CUDA_INCLUDE", "").split(":") if word]
-    usual = [Path("/usr/local/cuda/include"), *sorted(packages.glob("nvidia/*/include"))]
-    found = [path.resolve() for path in [*named, *usual] if (path / "cuda.h").is_file()]
-    return list(dict.fromkeys(found))
-
-
 def header_version(include: Path) -> int:
     """CUDA_VERSION of the header."""
     text = (include / "cuda.h").read_text(encoding="utf-8")
@@ -78,19 +68,9 @@ def header_version(include: Path) -> int:
 
 
 STANDARD = "#include <stddef.h>\n#include <stdint.h>"
-INCLUDES = vendor_includes()
-NO_HEADER = "no cuda.h of the vendor's here: name its directory in PUMP_CUDA_INCLUDE"
-
-
-@pytest.fixture(
-    params=[pytest.param(path, id=str(header_version(path))) for path in INCLUDES]
-    or [pytest.param(None, id="none", marks=pytest.mark.skip(reason=NO_HEADER))],
-)
-def include(request: pytest.FixtureRequest) -> Path:
-    """A directory with a header of the vendor's."""
-    path = request.param
-    assert isinstance(path, Path)
-    return path
+PACKAGES = sorted(Path(sysconfig.get_path("platlib")).glob("nvidia/*/include"))
+USUAL = [Path("/usr/local/cuda/include"), *PACKAGES]
+include = vendor.includes("PUMP_CUDA_INCLUDE", "cuda.h", USUAL, header_version)
 
 
 def vendor_source(include: Path) -> str:
@@ -98,38 +78,17 @@ def vendor_source(include: Path) -> str:
     return f'#define __CUDA_API_VERSION_INTERNAL\n#include "{include}/cuda.h"\n'
 
 
-def compiler() -> str:
-    """The C compiler's command."""
-    path = shutil.which("cc") or shutil.which("gcc")
-    assert path, "a C compiler builds everything here"
-    return path
-
-
-def bad_lines(source: str, lines: list[str], path: Path) -> dict[int, str]:
-    """Which of the lines do not compile behind `source`: index and the compiler's first words."""
-    path.write_text(source + "#line 1\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    command = [compiler(), "-std=gnu11", "-fsyntax-only", "-w", "-fmax-errors=0", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    errors: dict[int, str] = {}
-    for line, text in re.findall(
-        rf"^{re.escape(str(path))}:(\d+):\d+: error: (.*)", ran.stderr, re.M
-    ):
-        errors.setdefault(int(line) - 1, text)
-    assert ran.returncode == 0 or errors, ran.stderr
-    return errors
-
-
 def output(source: str, path: Path) -> str:
     """What the C program prints."""
     path.write_text(source, encoding="utf-8")
     program = path.with_suffix("")
-    subprocess.run([compiler(), "-std=gnu11", "-w", "-o", str(program), str(path)], check=True)
+    subprocess.run([*vendor.compiler(), "-o", str(program), str(path)], check=True)
     return subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
 
 
 def declared_symbols(include: Path) -> set[str]:
     """Every symbol that the header declares, twins and old versions included."""
-    command = [compiler(), "-E", "-P", "-x", "c", "-"]
+    command = [*vendor.compiler(), "-E", "-P", "-x", "c", "-"]
     text = subprocess.run(
         command, input=vendor_source(include), capture_output=True, text=True, check=True
     ).stdout
@@ -168,7 +127,8 @@ def test_layouts_and_values(include: Path, tmp_path: Path) -> None:
     assert len(wanted) > 1000, "the reader of our headers finds what they declare"
     head = f"{STANDARD}\n{vendor_source(include)}"
     probes = [f"void probe_{i}(void) {{ (void)({one}); }}" for i, one in enumerate(wanted)]
-    missing = {wanted[i] for i in bad_lines(head, probes, tmp_path / "probe.c")}
+    found = vendor.bad_lines(vendor.compiler(), head, probes, tmp_path / "probe.c")
+    missing = {wanted[i] for i in found}
     present = [one for one in wanted if one not in missing]
     assert not missing or header_version(include) < ABI_VERSION, sorted(missing)
     assert len(present) > 0.7 * len(wanted)
@@ -207,7 +167,8 @@ def test_prototypes(include: Path, tmp_path: Path) -> None:
                 f'"{symbol}");'
             )
     assert len(lines) > 300
-    wrong = bad_lines(vendor_source(include), lines, tmp_path / "prototypes.c")
+    head, path = vendor_source(include), tmp_path / "prototypes.c"
+    wrong = vendor.bad_lines(vendor.compiler(), head, lines, path)
     assert not wrong, [f"{names[i]}: {text}" for i, text in wrong.items()]
 
 

@@ -4,7 +4,6 @@
 hold one. A version newer than our tables makes the tests fail and name what the tables lack.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from hooks.gen import HOOKS, read_all  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
+from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
@@ -32,16 +32,9 @@ CUDA = """
 #include <stddef.h>
 #include <stdint.h>
 typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
 """
 PARTS = ("cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h")
-
-
-def vendor_includes() -> list[Path]:
-    """Every directory that holds the vendor's nccl.h, once each."""
-    named = [Path(word) for word in os.environ.get("PUMP_NCCL_INCLUDE", "").split(":") if word]
-    packages = Path(sysconfig.get_path("platlib")).glob("nvidia/nccl/include")
-    found = [path.resolve() for path in [*named, *packages] if (path / "nccl.h").is_file()]
-    return list(dict.fromkeys(found))
 
 
 def header_version(include: Path) -> str:
@@ -50,48 +43,32 @@ def header_version(include: Path) -> str:
     return ".".join(re.findall(rf"#define NCCL_{p} (\d+)", text)[0] for p in ("MAJOR", "MINOR"))
 
 
-INCLUDES = vendor_includes()
-NO_HEADER = "no nccl.h of the vendor's here: name its directory in PUMP_NCCL_INCLUDE"
-
-
-@pytest.fixture(
-    params=[pytest.param(path, id=header_version(path)) for path in INCLUDES]
-    or [pytest.param(None, id="none", marks=pytest.mark.skip(reason=NO_HEADER))],
-)
-def include(request: pytest.FixtureRequest) -> Path:
-    """A directory with a header of the vendor's."""
-    path = request.param
-    assert isinstance(path, Path)
-    return path
+PACKAGES = Path(sysconfig.get_path("platlib")).glob("nvidia/nccl/include")
+include = vendor.includes("PUMP_NCCL_INCLUDE", "nccl.h", PACKAGES, header_version)
 
 
 @pytest.fixture
-def compiler(include: Path, tmp_path: Path) -> list[str | Path]:
+def compiler(include: Path, tmp_path: Path) -> list[str]:
     """The C compiler's command, with the parts of CUDA that the header names."""
     for name in PARTS:
         (tmp_path / name).write_text('#include "parts.h"\n', encoding="utf-8")
     (tmp_path / "parts.h").write_text(CUDA, encoding="utf-8")
-    path = shutil.which("cc") or shutil.which("gcc")
-    assert path, "a C compiler builds everything here"
-    return [path, "-std=gnu11", "-w", f"-I{tmp_path}", f"-I{include}"]
+    return vendor.compiler(f"-I{tmp_path}", f"-I{include}")
 
 
-def header(compiler: list[str | Path]) -> str:
+def header(compiler: list[str]) -> str:
     """The vendor's header as the compiler reads it."""
     command = [*compiler, "-E", "-P", "-x", "c", "-include", "nccl.h", "/dev/null"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_prototypes_and_values(compiler: list[str | Path], tmp_path: Path) -> None:
+def test_prototypes_and_values(compiler: list[str], tmp_path: Path) -> None:
     """Ours are the vendor's, where its version has the function or the constant."""
     text = header(compiler)
     has = set(re.findall(r"\bp?nccl\w+", text))
     rows = [row for row in ROWS if row.prototype and row.symbol in has]
     types = sorted(set(re.findall(r"\bnccl\w+_t\b", (HOOKS / "nccl/abi.h").read_text("utf-8"))))
-    lines = [
-        '#include "nccl.h"',
-        *(f"typedef struct {one} {one};" for one in types if one not in has),
-    ]
+    lines = [f"typedef struct {one} {one};" for one in types if one not in has]
     for row in rows:
         assert row.prototype
         ours = f"{row.prototype.result} (*)({', '.join(parameters(row.prototype))})"
@@ -102,15 +79,13 @@ def test_prototypes_and_values(compiler: list[str | Path], tmp_path: Path) -> No
     mine = (HOOKS / "nccl/abi.h").read_text(encoding="utf-8")
     values = {n: v for n, v in re.findall(r"(nccl\w+) = (\w+),", mine) if n in has}
     lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in values.items()]
-    (tmp_path / "lines.c").write_text("\n".join(lines), encoding="utf-8")
-    command = [*compiler, "-fsyntax-only", tmp_path / "lines.c"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    wrong = vendor.bad_lines(compiler, '#include "nccl.h"\n', lines, tmp_path / "lines.c")
+    assert not wrong, [f"{lines[i]}: {text}" for i, text in wrong.items()]
     assert len(rows) >= 13
     assert values.keys() >= ABI.constants - {"ncclFloat8e4m3", "ncclFloat8e5m2"}
 
 
-def test_every_function_is_known(include: Path, compiler: list[str | Path]) -> None:
+def test_every_function_is_known(include: Path, compiler: list[str]) -> None:
     """Of the header, and of the library beside it."""
     declared = re.findall(r"\b(p?nccl[A-Z]\w+)\s*\([^;()]*\)\s*;", header(compiler))
     assert len(declared) > 50
