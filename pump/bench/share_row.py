@@ -84,7 +84,7 @@ BARS: dict[tuple[str, str], Bar] = {
     ("suspend", "60 GiB, back to the last byte"): Bar(1.4, "s", True),
     ("suspend", "first operation after it"): Bar(50, "ms", True),
     ("suspend", "stays: the context"): Bar(600, "MiB", True),
-    ("suspend", "a decoder of 15 GiB, which the host has"): Bar(0.1, "s", True),
+    ("suspend", "a decoder of 15 GiB, once more"): Bar(0.1, "s", True),
     ("suspend", "stays: with --with-context"): Bar(10, "MiB", True),
     ("suspend", "out, beside the driver's checkpoint"): Bar(8, "times as fast"),
     ("suspend", "in, beside it"): Bar(5, "times as fast"),

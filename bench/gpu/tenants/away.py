@@ -1,6 +1,7 @@
 """How fast a program leaves a GPU and comes back, beside the driver's own checkpoint."""
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -36,7 +37,7 @@ def measured(logs: Path, rounds: int, link_out: float) -> Figures:
     yield from decoder(logs / "decoder", rounds)
     yield from wholly(logs / "wholly", rounds)
     taken, brought = by_driver(logs / "driver")
-    ours = [sum(times) / len(times) / DIRTY_GIB for times in (out, back)]
+    ours = [statistics.median(times) / DIRTY_GIB for times in (out, back)]
     yield "out, beside the driver's checkpoint", [taken / DRIVER_GIB / ours[0]]
     yield "in, beside it", [brought / DRIVER_GIB / ours[1]]
 
@@ -70,7 +71,7 @@ def decoder(logs: Path, rounds: int) -> Figures:
             group.step(DIRTY_S)
             out.append(put_away(group))
             bring_back(group, 1)
-    yield "a decoder of 15 GiB, which the host has", out[1:]
+    yield "a decoder of 15 GiB, once more", out[1:]
 
 
 def wholly(logs: Path, rounds: int) -> Figures:
