@@ -2,6 +2,17 @@
 
 `docs/engine-rules.md` has the rules; `held.py` and `ordered.py` follow those of their policies. It
 gives the same answers to the same events as the compiled engine (tests/unit/test_engine.py).
+
+`struct ulms_engine_stats` (csrc/ulms.h) says what each sum is. When it grows, where that is not
+plain:
+
+- late operations: an operation is held for the first time
+- short operations: admitted; under an ordered policy issued
+- faulted pages: the operation is admitted; with `none` issued; with `pump` never
+- pages used in place, and of these those written: the operation is admitted: every page of its own
+  that stays absent, unless it is sparse for it
+- a useless page (held policy): a page that came with bytes leaves, or its memory goes, before an
+  operation was admitted that touches it
 """
 
 from collections.abc import Callable, Iterator, Sequence
