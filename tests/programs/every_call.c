@@ -5,6 +5,9 @@
  * though it failed: "changed NAME". Each of the program's objects works all the while.
  *   every_call loader CALLS HOLDER   while another thread holds the locks of the loader; prints each that waits for
  * them: "waits NAME". HOLDER: the library made of loader_holder.c
+ *   every_call child CALLS   each in a child of a fork, and in one of the system call alone, in which nothing can be
+ * written that may be a lock of the library's: prints for each function what it answered and how its child ended:
+ * "child NAME STATUS ANSWER..."
  *
  * CALLS: so many of each function. Prints last how many functions it called. */
 #define _GNU_SOURCE
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -196,7 +200,52 @@ static void loader(void) {
     printf("%d called\n", found_count);
 }
 
-static const struct part parts[] = {{"stack", stack}, {"books", books}, {"loader", loader}, {NULL, NULL}};
+/* --- child --- */
+
+enum { CALLS_MOST = 16 };
+
+struct asked {
+    struct one one;
+    int *answer; /* shared with the child */
+};
+
+static void ask(void *data) {
+    struct asked *x = data;
+    for (unsigned i = 0; i < calls; i++)
+        x->answer[i] = call_drawn(x->one.called, x->one.variant, x->one.function, i);
+}
+
+/* A library's own function may allocate; the driver's answers before it does anything. */
+static void ask_child(const struct called *c, int variant, void *function, int *answer, bool raw) {
+    struct asked x = {{.called = c, .function = function, .variant = variant}, answer};
+    bool driver = strcmp(c->library, "cuda") == 0;
+    struct child_calls in_child = {ask, &x, driver, call_scratch()};
+    memset(answer, 0, calls * sizeof *answer);
+    int status = child_run(&in_child, raw);
+    printf("child %s %x", c->name[variant], (unsigned)status);
+    for (unsigned i = 0; i < calls; i++)
+        printf(" %d", answer[i]);
+    printf("\n");
+}
+
+static void child(void) {
+    int count = 0,
+        *answer = mmap(NULL, CALLS_MOST * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    calls = calls < CALLS_MOST ? calls : CALLS_MOST;
+    for (const struct called *c = all_calls; c < all_calls + CALLS; c++)
+        for (int variant = 0; variant < 2; variant++) {
+            void *function = call_find(c, variant);
+            if (!function)
+                continue;
+            for (int raw = 0; raw < 2; raw++)
+                ask_child(c, variant, function, answer, raw);
+            count++;
+        }
+    printf("%d called\n", count);
+}
+
+static const struct part parts[] = {
+    {"stack", stack}, {"books", books}, {"loader", loader}, {"child", child}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     calls = argc > 2 ? (unsigned)atoi(argv[2]) : 1;

@@ -18,5 +18,17 @@ void objects_mend(void);
 int call_drawn(const struct called *c, int variant, void *function, unsigned number);
 /* NULL: there is none here. */
 void *call_find(const struct called *c, int variant);
+/* Where arguments that are pointers point to. */
+void *call_scratch(void);
+
+/* Runs the calls in a child (`raw`: made by the system call alone) in which no variable of the library's can be
+ * written; `all`: nor anything that was allocated, but the mapping that has `writable`. Returns the child's status. */
+struct child_calls {
+    void (*call)(void *data);
+    void *data;
+    bool all;
+    const void *writable;
+};
+int child_run(const struct child_calls *c, bool raw);
 
 #endif
