@@ -161,8 +161,10 @@ def test_no_call_that_does_much_calls_the_loader(
 def test_a_call_that_fails_changes_no_books(
     run_emulated: RunEmulated, every_call: Path, environment: dict[str, str], backend: str
 ) -> None:
-    """What is free, used and in the ledger stays, and so does what the program has."""
-    limit = {"ULMS_GPU_MEMORY": "64MiB"}
+    """What is free, used and in the ledger stays, what the limits still give out, and so does what
+    the program has.
+    """
+    limit = {"ULMS_GPU_MEMORY": "32MiB", "ULMS_MANAGED_LIMIT": "32MiB", "ULMS_PAGE": "2MiB"}
     under = run_emulated(
         [every_call, "books", CALLS], {**environment, "ULMS_BACKEND": backend, **limit}
     )

@@ -1,8 +1,8 @@
 /* Every wrapped function is called, each time with the driver refusing just that function.
  *
  *   every_call stack CALLS   prints for each the bytes of the stack that it used at most: "stack NAME BYTES"
- *   every_call books CALLS   prints each that changed what is used of the device or what the library knows of it,
- * though it failed: "changed NAME". Each of the program's objects works all the while.
+ *   every_call books CALLS   prints each that changed what is used of the device, what the library knows of it or what
+ * it still gives out, though it failed: "changed NAME". Each of the program's objects works all the while.
  *   every_call loader CALLS HOLDER   while another thread holds the locks of the loader; prints each that waits for
  * them: "waits NAME". HOLDER: the library made of loader_holder.c
  *   every_call child CALLS   each in a child of a fork, and in one of the system call alone, in which nothing can be
@@ -29,6 +29,11 @@
 #include "part.h"
 #include "ulms.h"
 
+USE(cuArrayCreate_v2)
+USE(cuArrayDestroy)
+USE(cuMemAlloc_v2)
+USE(cuMemAllocManaged)
+USE(cuMemFree_v2)
 USE(cuMemGetInfo_v2)
 USE(cuCtxGetCurrent)
 
@@ -108,8 +113,47 @@ static struct books look(void) {
     return b;
 }
 
+/* How much of each kind the quota still has, in units of 2 MiB. */
+enum { UNIT = 2 << 20, UNITS_MOST = 64 };
+enum { PLAIN, MANAGED, ARRAY, ROOMS };
+static size_t room[ROOMS];
+
+static bool has_room(int kind, size_t units) {
+    CUdeviceptr p = 0;
+    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR whole = {1024, units * (UNIT / 1024 / sizeof(float)), CU_AD_FORMAT_FLOAT, 1};
+    CUresult answer = kind == PLAIN     ? cuMemAlloc_v2(&p, units * UNIT)
+                      : kind == MANAGED ? cuMemAllocManaged(&p, units * UNIT, CU_MEM_ATTACH_GLOBAL)
+                                        : cuArrayCreate_v2(&array, &whole);
+    if (answer == CUDA_SUCCESS)
+        MUST(kind == ARRAY ? cuArrayDestroy(array) : cuMemFree_v2(p));
+    return answer == CUDA_SUCCESS;
+}
+
+static void find_room(void) {
+    for (int kind = 0; kind < ROOMS; kind++)
+        for (room[kind] = 0; room[kind] < UNITS_MOST && has_room(kind, room[kind] + 1);)
+            room[kind]++;
+}
+
+/* A handle of ours may become the driver's: what it has counts for arrays then, no more for what is managed. */
+static void compare_room(const char *name) {
+    size_t before[ROOMS];
+    bool same = true;
+    for (int kind = 0; kind < ROOMS && same; kind++)
+        same = (!room[kind] || has_room(kind, room[kind])) && !has_room(kind, room[kind] + 1);
+    if (same)
+        return;
+    memcpy(before, room, sizeof room);
+    find_room();
+    if (room[PLAIN] < before[PLAIN] || room[MANAGED] + room[ARRAY] != before[MANAGED] + before[ARRAY])
+        printf("changed %s: room for %zu plain, %zu managed, %zu in arrays; before %zu, %zu, %zu\n", name, room[PLAIN],
+               room[MANAGED], room[ARRAY], before[PLAIN], before[MANAGED], before[ARRAY]);
+}
+
 static void books(void) {
     int count = 0;
+    find_room();
     for (const struct called *c = all_calls; c < all_calls + CALLS; c++)
         for (int variant = 0; variant < 2; variant++) {
             void *function = call_find(c, variant);
@@ -123,6 +167,7 @@ static void books(void) {
                 MUST(cuCtxSetCurrent(context));
                 if (answer == 0) {
                     objects_mend();
+                    find_room();
                     continue;
                 }
                 struct books after = look();
@@ -132,8 +177,11 @@ static void books(void) {
                            (long long)(after.used - before.used), (long long)(after.allocations - before.allocations),
                            (long long)(after.charged - before.charged));
             }
+            if (strcmp(c->library, "cuda") == 0)
+                compare_room(c->name[variant]);
             count++;
         }
+    compare_room("a library's");
     objects_use();
     printf("%d called\n", count);
 }
