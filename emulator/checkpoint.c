@@ -1,5 +1,6 @@
 /* Checkpoints: another process locks this one, whose calls then wait, and takes its memory from the devices. Its bytes
- * stay where they are. */
+ * stay where they are. What must be known of it then lies in its own memory, too (saved.c): it may be written to a disk
+ * and restarted. */
 #include "call.h"
 #include "context.h"
 #include "shared.h"
@@ -13,17 +14,22 @@ static bool still(struct shared_life *l) {
     return atomic_load(&l->calls) == 0 && atomic_load(&l->operations) == 0;
 }
 
+static bool runs(struct shared_life *l) {
+    return !shared_is_away() && atomic_load(&l->state) == CU_PROCESS_STATE_RUNNING;
+}
+
 void checkpoint_pass(bool *inside) {
-    struct shared_life *l = shared_life();
     bool nested = thread_self()->calls > 0;
     if (!shared_with_others())
         return;
-    for (;;) {
+    for (;; usleep(LOOK_US)) {
+        struct shared_life *l = shared_life(); /* a restarted process has another one */
+        if (!runs(l) && !nested)
+            continue;
         atomic_fetch_add(&l->calls, 1);
-        if (atomic_load(&l->state) == CU_PROCESS_STATE_RUNNING || nested)
+        if (runs(l) || nested)
             break;
         atomic_fetch_sub(&l->calls, 1);
-        usleep(LOOK_US);
     }
     thread_self()->calls++;
     *inside = true;
@@ -72,8 +78,8 @@ CALL(cuCheckpointProcessCheckpoint, CALL_DRIVER, int pid, CUcheckpointCheckpoint
     LIFE_OF(pid, CU_PROCESS_STATE_LOCKED);
     if (atomic_load(&l->managed))
         return CUDA_ERROR_NOT_SUPPORTED;
-    shared_let_go(pid);
-    atomic_store(&l->state, CU_PROCESS_STATE_CHECKPOINTED);
+    if (!shared_let_go(pid))
+        return CUDA_ERROR_OPERATING_SYSTEM;
     return CUDA_SUCCESS;
 }
 
@@ -87,7 +93,6 @@ CALL(cuCheckpointProcessRestore, CALL_DRIVER, int pid, CUcheckpointRestoreArgs *
         atomic_store(&l->stuck, true);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    atomic_store(&l->state, CU_PROCESS_STATE_LOCKED);
     return CUDA_SUCCESS;
 }
 

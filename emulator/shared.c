@@ -1,5 +1,7 @@
 #include "shared.h"
 
+#include "saved.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +34,19 @@ struct shared {
 };
 
 static struct shared own, *all = &own;
-static struct process *self;
+
+/* In this process's own memory: what another one that checkpointed it must know if it is restarted. It writes it there.
+ */
+static struct saved {
+    struct process process;
+    int64_t self; /* index of its row; -1: none yet */
+    atomic_bool is_away;
+} saved = {.self = -1};
+
+/* NULL: it has none yet. */
+static struct process *self(void) {
+    return saved.self >= 0 ? all->process + saved.self : NULL;
+}
 
 static void make(struct shared *s) {
     pthread_mutexattr_t kind;
@@ -91,7 +105,7 @@ static uint64_t birth(int pid) {
 static void drop_dead(void) {
     uint64_t used[DEVICES_MAX] = {0}, pages[DEVICES_MAX] = {0};
     for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++) {
-        if (p->pid && p != self && birth(p->pid) != p->born)
+        if (p->pid && p != self() && birth(p->pid) != p->born)
             memset(p, 0, sizeof *p);
         for (int i = 0; i < DEVICES_MAX; i++) {
             used[i] += p->used[i];
@@ -117,15 +131,16 @@ static void unlock(void) {
 
 /* Under the lock. */
 static struct process *here(void) {
-    if (self)
-        return self;
+    if (self())
+        return self();
     for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
         p->born = p->pid == getpid() ? 0 : p->born; /* before an exec */
     drop_dead();
     for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
         if (!p->pid) {
             *p = (struct process){.pid = getpid(), .born = birth(getpid())};
-            return self = p;
+            saved.self = p - all->process;
+            return p;
         }
     fprintf(stderr, "emu: more than %d processes in EMU_SHARED\n", PROCESSES_MAX);
     abort();
@@ -164,7 +179,7 @@ void shared_change_pages(int device, int64_t bytes) {
 
 struct shared_memory shared_memory(int device) {
     lock();
-    if (self ? all->memory[device].used != self->used[device] : all->memory[device].used)
+    if (self() ? all->memory[device].used != self()->used[device] : all->memory[device].used)
         drop_dead();
     struct shared_memory m = all->memory[device];
     unlock();
@@ -205,7 +220,7 @@ static struct process *longest_waiting(int device) {
 
 int shared_next(int device) {
     struct process *p = longest_waiting(device);
-    if (p && p != self && birth(p->pid) != p->born) {
+    if (p && p != self() && birth(p->pid) != p->born) {
         drop_dead();
         p = longest_waiting(device);
     }
@@ -215,14 +230,44 @@ int shared_next(int device) {
 /* --- checkpoints --- */
 
 struct shared_life *shared_life(void) {
-    return self ? &self->life : &own.process[0].life;
+    return self() ? &self()->life : &own.process[0].life;
+}
+
+static struct process *process_numbered(int pid) {
+    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
+        if (p->pid == pid)
+            return p;
+    return NULL;
+}
+
+bool shared_is_away(void) {
+    return atomic_load_explicit(&saved.is_away, memory_order_relaxed);
+}
+
+/* One that was restarted has no row, but was told what was in it. */
+static struct process *adopt(int pid, uint64_t born) {
+    struct saved found;
+    lock();
+    drop_dead();
+    struct process *p = process_numbered(0);
+    bool is_one = p && saved_read(pid, &saved, &found, sizeof found) && found.is_away && found.process.pid == pid;
+    if (is_one) {
+        *p = found.process;
+        p->born = born;
+        found.self = p - all->process;
+        is_one = saved_write(pid, &saved, &found, sizeof found);
+        p->pid = is_one ? pid : 0;
+    }
+    unlock();
+    return is_one ? p : NULL;
 }
 
 static struct process *process_of(int pid) {
-    for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++)
-        if (pid > 0 && p->pid == pid && birth(pid) == p->born)
-            return p;
-    return NULL;
+    uint64_t born = pid > 0 ? birth(pid) : 0;
+    struct process *p = born ? process_numbered(pid) : NULL;
+    if (p && p->born == born)
+        return p;
+    return born ? adopt(pid, born) : NULL;
 }
 
 struct shared_life *shared_life_of(int pid) {
@@ -230,25 +275,42 @@ struct shared_life *shared_life_of(int pid) {
     return p ? &p->life : NULL;
 }
 
-void shared_let_go(int pid) {
-    lock();
+/* Under the lock. */
+static bool tell(const struct process *p, bool is_away) {
+    struct saved now = {.process = *p, .self = p - all->process, .is_away = is_away};
+    return saved_write(p->pid, &saved, &now, sizeof now);
+}
+
+bool shared_let_go(int pid) {
     struct process *p = process_of(pid);
+    lock();
     for (int i = 0; p && i < DEVICES_MAX; i++) {
         p->kept[i] = p->used[i];
         change(&p->used[i], &all->memory[i].used, &all->memory[i].most, -(int64_t)p->kept[i]);
     }
+    if (p)
+        atomic_store(&p->life.state, CU_PROCESS_STATE_CHECKPOINTED);
+    bool told = p && tell(p, true);
+    for (int i = 0; p && !told && i < DEVICES_MAX; i++)
+        change(&p->used[i], &all->memory[i].used, &all->memory[i].most, (int64_t)p->kept[i]);
+    if (p && !told)
+        atomic_store(&p->life.state, CU_PROCESS_STATE_LOCKED);
     unlock();
+    return told;
 }
 
 bool shared_hold_again(int pid, uint64_t of) {
+    struct process *p = process_of(pid);
     lock();
     drop_dead();
-    struct process *p = process_of(pid);
     bool room = p != NULL;
     for (int i = 0; room && i < DEVICES_MAX; i++)
         room = all->memory[i].used + p->kept[i] <= of;
+    room = room && tell(p, false);
     for (int i = 0; room && i < DEVICES_MAX; i++)
         change(&p->used[i], &all->memory[i].used, &all->memory[i].most, (int64_t)p->kept[i]);
+    if (room)
+        atomic_store(&p->life.state, CU_PROCESS_STATE_LOCKED);
     unlock();
     return room;
 }

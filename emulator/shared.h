@@ -62,8 +62,11 @@ int shared_next(int device);
 struct shared_life *shared_life(void);
 /* NULL: no such process is here. */
 struct shared_life *shared_life_of(int pid);
-/* The memory that it holds of all devices is free; or is held again, if none then has more than `of` in use. */
-void shared_let_go(int pid);
+/* The memory that it holds of all devices is free, and it is checkpointed; or is held again, if none then has more than
+ * `of` in use, and it is locked. False: it is as it was. */
+bool shared_let_go(int pid);
 bool shared_hold_again(int pid, uint64_t of);
+/* This process is checkpointed, and perhaps restarted. */
+bool shared_is_away(void);
 
 #endif
