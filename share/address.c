@@ -18,6 +18,10 @@ bool share_folder(const char *named, char *out, size_t room) {
     return fits(snprintf(out, room, "/tmp/ulms-%u", (unsigned)getuid()), room);
 }
 
+bool share_bar(const char *folder, int pid, char *out, size_t room) {
+    return fits(snprintf(out, room, "%s/bar-%d", folder, pid), room);
+}
+
 bool share_address(const char *folder, struct sockaddr_un *out) {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     return fits(snprintf(out->sun_path, sizeof out->sun_path, "%s/broker.sock", folder), sizeof out->sun_path);

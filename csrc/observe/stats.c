@@ -2,6 +2,7 @@
 #include "observe/stats.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,8 +29,11 @@ static struct ulms_stats own __attribute__((aligned(LINE)));      /* while there
 static struct ulms_stats of_child __attribute__((aligned(LINE))); /* in a child: no page of it was written before */
 static struct ulms_stats *stats = &own;
 
+static struct lock hiding;
+
 static struct {
     char path[OPTION_PATH_MAX]; /* "": none */
+    char hidden[OPTION_PATH_MAX];
     dev_t device;
     ino_t inode;
 } file;
@@ -148,7 +152,7 @@ static void describe(struct ulms_stats *s) {
 /* Written first: on a full disk, touching a mapped page that is not there would be a SIGBUS. */
 static struct ulms_stats *map(int fd) {
     struct stat st;
-    if (!output_write(fd, &own, sizeof own) || fstat(fd, &st) < 0)
+    if (!output_write(fd, stats, sizeof *stats) || fstat(fd, &st) < 0)
         return NULL;
     void *p = mmap(NULL, sizeof own, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
@@ -158,31 +162,33 @@ static struct ulms_stats *map(int fd) {
     return p;
 }
 
-static bool open_file(const char *path) {
+/* NULL: errno says why not. */
+static struct ulms_stats *open_file(const char *path) {
     if (strlen(path) >= sizeof file.path) {
         errno = ENAMETOOLONG;
-        return false;
+        return NULL;
     }
     int fd = output_create(path);
     if (fd < 0)
-        return false;
+        return NULL;
     struct ulms_stats *mapped = map(fd);
     int error = errno;
     close(fd);
-    if (mapped) {
-        stats = mapped;
+    if (mapped)
         strcpy(file.path, path);
-    } else {
+    else
         unlink(path);
-        errno = error;
-    }
-    return mapped != NULL;
+    errno = error;
+    return mapped;
 }
 
 bool stats_open(const char *path) {
     if (strncmp(path, STATS_FOLDER "/", strlen(STATS_FOLDER "/")) == 0)
         leftovers_remove(STATS_FOLDER);
-    bool done = !*path || open_file(path);
+    struct ulms_stats *mapped = *path ? open_file(path) : NULL;
+    bool done = !*path || mapped;
+    if (mapped)
+        stats = mapped;
     if (!done)
         log_error("no counters in %s: %s", path,
                   errno == EEXIST ? "it exists already; remove it, or put %p (the process id) in the name"
@@ -198,6 +204,53 @@ void stats_close(void) {
         st.st_ino == file.inode)
         unlink(file.path);
     file.path[0] = 0;
+}
+
+/* --- while the process is written to a disk --- */
+
+/* In the place of the mapping, which other threads write to. What they count meanwhile may be lost. */
+static bool replace(struct ulms_stats *by) {
+    memcpy(by, stats, sizeof *by);
+    return mremap(by, sizeof *by, sizeof *by, MREMAP_MAYMOVE | MREMAP_FIXED, stats) != MAP_FAILED;
+}
+
+/* Unless the name is the user's. */
+static void rename_by_start(char path[OPTION_PATH_MAX], uint64_t before, uint64_t now) {
+    char own_name[OPTION_PATH_MAX];
+    static const char format[] = STATS_FOLDER "/" STATS_PREFIX "%d-%llu";
+    snprintf(own_name, sizeof own_name, format, (int)getpid(), (unsigned long long)before);
+    if (strcmp(path, own_name) == 0)
+        snprintf(path, OPTION_PATH_MAX, format, (int)getpid(), (unsigned long long)now);
+}
+
+static bool is_mapped(void) {
+    return stats != &own && stats->pid == (uint32_t)getpid();
+}
+
+void stats_hide(void) {
+    void *p = MAP_FAILED;
+    lock_take(&hiding);
+    if (file.path[0] && is_mapped())
+        p = mmap(NULL, sizeof own, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p != MAP_FAILED && replace(p)) {
+        strcpy(file.hidden, file.path);
+        stats_close();
+    }
+    lock_drop(&hiding);
+}
+
+void stats_show(void) {
+    lock_take(&hiding);
+    if (file.hidden[0] && is_mapped()) {
+        uint64_t now = process_start();
+        rename_by_start(file.hidden, stats->process_start, now);
+        stats->process_start = now;
+        struct ulms_stats *mapped = open_file(file.hidden);
+        if (!mapped || !replace(mapped))
+            log_warn("no counters in %s any more: %s", file.hidden, strerror(errno));
+        file.hidden[0] = 0;
+    }
+    lock_drop(&hiding);
 }
 
 void stats_fork_child(void) {

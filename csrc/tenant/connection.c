@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -32,12 +33,28 @@ static bool is_trusted(int socket) {
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && (peer.uid == geteuid() || peer.uid == 0);
 }
 
+static bool find_folder(char out[OPTION_PATH_MAX]) {
+    const char *named = ulms_options.share_folder[0] ? ulms_options.share_folder : NULL;
+    return share_folder(named, out, OPTION_PATH_MAX);
+}
+
+/* The file stays behind when who locked it dies. */
+bool connection_is_barred(void) {
+    char folder[OPTION_PATH_MAX], path[OPTION_PATH_MAX];
+    int file = find_folder(folder) && share_bar(folder, (int)getpid(), path, sizeof path)
+                   ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+                   : -1;
+    bool held = file >= 0 && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (file >= 0)
+        close(file);
+    return held;
+}
+
 static int connect_to_broker(void) {
     char folder[OPTION_PATH_MAX];
     struct sockaddr_un address;
     const struct timeval patience = {0, ANSWER_MS * 1000};
-    const char *named = ulms_options.share_folder[0] ? ulms_options.share_folder : NULL;
-    if (!share_folder(named, folder, sizeof folder) || !share_address(folder, &address))
+    if (!find_folder(folder) || !share_address(folder, &address))
         return -1;
     int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int s = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, HIGH) : -1;

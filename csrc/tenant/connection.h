@@ -21,6 +21,8 @@ struct connection {
 bool connection_open(struct connection *c, struct share_message *hello);
 /* False: the broker is gone. One that is too busy to read loses the message: *sent is false. */
 bool connection_send(struct connection *c, struct share_message *m, bool *sent);
+/* Somebody keeps this process from having a connection, as one could not be written to a disk (pump checkpoint). */
+bool connection_is_barred(void);
 /* The broker is there, and listens. */
 bool connection_lives(struct connection *c);
 void connection_close(struct connection *c);

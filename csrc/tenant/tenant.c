@@ -13,6 +13,7 @@
 #include "base/capacity.h"
 #include "base/lock.h"
 #include "driver/capture.h"
+#include "observe/stats.h"
 #include "tenant/signal.h"
 #include "tenant/state.h"
 
@@ -145,14 +146,21 @@ static void lose(struct tenant *t) {
     log_warn("the broker is gone: the program runs as if it were alone, with the memory that it had");
 }
 
+/* What would stand in the way of who writes the process to a disk. Its context is away. */
+static void hang_up(struct tenant *t) {
+    connection_close(&t->to);
+    stats_hide();
+    log_info("device %d: it hangs up until a checkpoint is written", t->device);
+}
+
 /* The driver would let nothing end while a context is away: who resumes the program finds its thread here. */
 static bool is_over(const struct tenant *t) {
     return stops() && !__atomic_load_n(&t->released, __ATOMIC_ACQUIRE);
 }
 
-/* While there is no broker. */
-static void sleep_until_over(const struct tenant *t) {
-    uint64_t until_ns = clock_ns() + AGAIN_NS;
+/* While there is no connection. */
+static void sleep_until_over(const struct tenant *t, uint64_t ns) {
+    uint64_t until_ns = clock_ns() + ns;
     lock_take(&end);
     while (!is_over(t) && clock_ns() < until_ns)
         condition_wait(&ends, &end, until_ns);
@@ -165,10 +173,15 @@ static void *run(void *data) {
     prctl(PR_SET_TIMERSLACK, 1);
     capture_relax();
     while (!is_over(t)) {
+        bool barred = (t->released || t->to.socket < 0) && connection_is_barred();
+        if (t->to.socket >= 0 && barred)
+            hang_up(t);
         if (t->to.socket >= 0 && !connection_lives(&t->to))
             lose(t);
-        if (t->to.socket < 0 && !join(t)) {
-            sleep_until_over(t);
+        if (!barred)
+            stats_show();
+        if (t->to.socket < 0 && (barred || !join(t))) {
+            sleep_until_over(t, barred ? RELEASED_NS : AGAIN_NS);
             continue;
         }
         uint64_t most = serve(t);

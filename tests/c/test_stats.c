@@ -70,6 +70,63 @@ TEST(the_file_describes_itself) {
     CHECK_EQ(stats_sum(COUNT_launches), 5);
 }
 
+static uint64_t launches_in(const char *path) {
+    static struct ulms_stats found;
+    int fd = open(path, O_RDONLY);
+    uint64_t sum = 0;
+    CHECK_EQ(read(fd, &found, sizeof found), sizeof found);
+    close(fd);
+    CHECK_EQ(found.process_start, process_start());
+    for (int i = 0; i < ULMS_SLOTS; i++)
+        sum += found.slot[i].counts[COUNT_launches];
+    return sum;
+}
+
+TEST(counters_are_in_no_file_while_they_are_hidden) {
+    const char *path = fresh_path();
+    CHECK(stats_open(path));
+    stats_add(COUNT_launches, 1);
+    const struct ulms_stats *before = ulms_stats();
+    for (uint64_t n = 2; n < 5; n++) {
+        stats_hide();
+        stats_hide();
+        CHECK(access(path, F_OK) < 0);
+        stats_add(COUNT_launches, 1);
+        stats_show();
+        stats_show();
+        CHECK_EQ(launches_in(path), n);
+    }
+    stats_add(COUNT_launches, 1);
+    CHECK_EQ(launches_in(path), 5);
+    CHECK(ulms_stats() == before);
+    stats_close();
+    CHECK(access(path, F_OK) < 0);
+}
+
+TEST(a_restarted_process_has_its_counters_in_a_file_of_its_own) {
+    char path[2][64];
+    for (int i = 0; i < 2; i++)
+        snprintf(path[i], sizeof path[i], STATS_FOLDER "/" STATS_PREFIX "%d-%llu", (int)getpid(),
+                 i ? (unsigned long long)process_start() : 7ull);
+    CHECK(stats_open(path[0]));
+    stats_add(COUNT_launches, 3);
+    ((struct ulms_stats *)ulms_stats())->process_start = 7; /* as before it was restarted */
+    stats_hide();
+    stats_show();
+    CHECK(access(path[0], F_OK) < 0);
+    CHECK_EQ(launches_in(path[1]), 3);
+    stats_close();
+    CHECK(access(path[1], F_OK) < 0);
+}
+
+TEST(what_is_in_no_file_is_not_hidden) {
+    CHECK(stats_open(""));
+    stats_add(COUNT_launches, 3);
+    stats_hide();
+    stats_show();
+    CHECK_EQ(stats_sum(COUNT_launches), 3);
+}
+
 TEST(texts_fit_their_rows) {
     CHECK(stats_open(""));
     for (int c = 0; c < COUNTERS; c++) {

@@ -137,8 +137,10 @@ const char *vmm_let_go(struct pager *d, bool lets) {
     struct vmm *v = vmm_in(d);
     struct vmm_pool *host = v ? &v->pool[VMM_HOST] : NULL;
     if (!v || !lets) {
-        if (v)
+        if (v) {
+            page_file_again(v->file);
             gate_open(&host->gate, d->ordinal);
+        }
         return NULL;
     }
     lock_take(&v->parts_lock);

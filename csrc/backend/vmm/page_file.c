@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/larger.h"
 #include "base/page.h"
+#include "base/process.h"
 
 enum { RESERVE = 64 }; /* slots at a time */
 
@@ -42,6 +43,19 @@ static void pass_cache(int file, bool pass) {
 struct page_file *page_file_of_process(void) {
     static struct page_file ours = {.file = -1};
     return &ours;
+}
+
+/* In a process that was restarted from a disk its files have other numbers. */
+void page_file_again(struct page_file *f) {
+    struct stat now;
+    uint64_t born = process_start();
+    lock_take(&f->lock);
+    if (f->file >= 0 && f->born != born && fstat(f->file, &now) == 0) {
+        f->device = now.st_dev;
+        f->inode = now.st_ino;
+        f->born = born;
+    }
+    lock_drop(&f->lock);
 }
 
 static bool is_ours(const struct page_file *f) {
@@ -79,6 +93,7 @@ static bool begin(struct page_file *f, const char *folder, uint32_t room) {
     f->file = file;
     f->device = made.st_dev;
     f->inode = made.st_ino;
+    f->born = process_start();
     f->room = room;
     f->slots = 0;
     return true;

@@ -16,6 +16,7 @@ struct page_file {
     char folder[OPTION_PATH_MAX];
     dev_t device;                /* its own, */
     ino_t inode;                 /* likewise: the program may have closed it, and opened another file of that number */
+    uint64_t born;               /* when the process was started, as these numbers were asked */
     uint32_t fills;              /* bits by device: more is to come, and it stays while it is empty */
     uint64_t *idle;              /* bits by slot: reserved on the disk, and unused */
     uint32_t room, slots, taken; /* slots: of `idle`; reserved; used */
@@ -34,6 +35,8 @@ void page_file_give(struct page_file *f, uint32_t slot);
 /* Bytes of a slot, from an offset in it. False: errno says why not. */
 bool page_file_write(const struct page_file *f, uint32_t slot, uint64_t at, const void *from, uint64_t bytes);
 bool page_file_read(const struct page_file *f, uint32_t slot, uint64_t at, void *to, uint64_t bytes);
+/* The process was perhaps restarted from a disk meanwhile, and nobody used the file. */
+void page_file_again(struct page_file *f);
 /* In a forked child: it is the parent's. */
 void page_file_fork_child(void);
 
