@@ -83,29 +83,50 @@ void shared_open(void) {
         make(&own);
 }
 
-/* When it was started, in clock ticks; 0: it has ended, waited for or not. */
+static size_t read_text(const char *path, char *out, size_t room) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = file >= 0 ? read(file, out, room - 1) : -1;
+    if (file >= 0)
+        close(file);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Clock ticks by which /proc shifts what it tells this process: a restarted one has a time namespace of its own. */
+static uint64_t shift(void) {
+    char text[128];
+    long seconds = 0, ns = 0, ticks = sysconf(_SC_CLK_TCK);
+    read_text("/proc/self/timens_offsets", text, sizeof text);
+    const char *p = strstr(text, "boottime");
+    if (!p || sscanf(p, "boottime %ld %ld", &seconds, &ns) != 2)
+        return 0;
+    return (uint64_t)(seconds * ticks + ns / (1000000000 / ticks));
+}
+
+/* When it was started, in clock ticks, give or take one; 0: it has ended, waited for or not. */
 static uint64_t birth(int pid) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = file >= 0 ? read(file, text, sizeof text - 1) : -1;
-    if (file >= 0)
-        close(file);
-    text[n > 0 ? n : 0] = '\0';
+    read_text(path, text, sizeof text);
     char *name_end = strrchr(text, ')'), state = 'X';
     unsigned long long born = 0;
     if (!name_end ||
         sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
                &born) != 2)
         return 0;
-    return state == 'Z' || state == 'X' ? 0 : born;
+    return state == 'Z' || state == 'X' ? 0 : born - shift();
+}
+
+static bool lives(const struct process *p) {
+    uint64_t born = birth(p->pid);
+    return born && born - p->born + 1 <= 2;
 }
 
 /* What ended processes held is nobody's, and sums are right again. */
 static void drop_dead(void) {
     uint64_t used[DEVICES_MAX] = {0}, pages[DEVICES_MAX] = {0};
     for (struct process *p = all->process; p < all->process + PROCESSES_MAX; p++) {
-        if (p->pid && p != self() && birth(p->pid) != p->born)
+        if (p->pid && p != self() && !lives(p))
             memset(p, 0, sizeof *p);
         for (int i = 0; i < DEVICES_MAX; i++) {
             used[i] += p->used[i];
@@ -220,7 +241,7 @@ static struct process *longest_waiting(int device) {
 
 int shared_next(int device) {
     struct process *p = longest_waiting(device);
-    if (p && p != self() && birth(p->pid) != p->born) {
+    if (p && p != self() && !lives(p)) {
         drop_dead();
         p = longest_waiting(device);
     }
@@ -263,10 +284,10 @@ static struct process *adopt(int pid, uint64_t born) {
 }
 
 static struct process *process_of(int pid) {
-    uint64_t born = pid > 0 ? birth(pid) : 0;
-    struct process *p = born ? process_numbered(pid) : NULL;
-    if (p && p->born == born)
+    struct process *p = pid > 0 ? process_numbered(pid) : NULL;
+    if (p && lives(p))
         return p;
+    uint64_t born = pid > 0 ? birth(pid) : 0;
     return born ? adopt(pid, born) : NULL;
 }
 

@@ -214,7 +214,7 @@ def read(path: Path) -> Snapshot:
         alive=_runs(pid, int(header["process_start"])),
         nearby=_namespace() == _namespace_of(header),
         taken_ns=taken,
-        heartbeat_ns=int(header["heartbeat_ns"]),
+        heartbeat_ns=int(header["heartbeat_ns"]) - _clock_shift(pid),
         counters=counters,
         memory=memory,
         held=held,
@@ -293,11 +293,23 @@ def _namespace_of(header: np.void) -> int:
 
 
 def _runs(pid: int, start: int) -> bool:
-    """Is this still the process that began at `start` (clock ticks from boot)?"""
+    """Is this still the process that began at `start` (clock ticks from boot, give or take one)?"""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
     after_name = stat.rpartition(")")[2].split()
     state, started = after_name[0], int(after_name[19])
-    return started == start and state not in "ZX"
+    return abs(started - start) <= 1 and state not in "ZX"
+
+
+def _clock_shift(pid: int) -> int:
+    """Nanoseconds by which its CLOCK_MONOTONIC is ahead of ours: one that was restarted from a disk
+    has a time namespace of its own.
+    """
+    try:
+        text = Path(f"/proc/{pid}/timens_offsets").read_text(encoding="ascii")
+        _, seconds, ns = next(line for line in text.splitlines() if "monotonic" in line).split()
+    except (OSError, StopIteration, ValueError):
+        return 0
+    return int(seconds) * 10**9 + int(ns)
