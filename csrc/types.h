@@ -45,6 +45,8 @@
  *   broker       the process that shares a GPU out among tenants: programs
  *   lease        what a tenant may use of it, and when
  *   turn         the time in which one tenant of several may issue
+ *   barred       of a tenant: kept from its broker
+ *   checkpoint   a program on a disk, which can be restarted; the driver's: a context in host memory
  */
 #ifndef ULMS_TYPES_H
 #define ULMS_TYPES_H

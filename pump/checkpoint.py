@@ -58,6 +58,11 @@ def bring(pid: int) -> Outcome:
     return _helped("bring", pid, 0, lambda: True)
 
 
+def able() -> str:
+    """Why the driver cannot take a context; "": it can. It is not asked for any."""
+    return _helped("able", 0, 0, lambda: True).error
+
+
 def milliseconds(seconds: float) -> int:
     """As the driver takes them: to it, 0 is no limit."""
     return max(1, round(1000 * min(seconds, MOST_S)))
@@ -91,6 +96,9 @@ class _Driver:
         if version.value < SINCE:
             is_for = f"{version.value // 1000}.{version.value % 1000 // 10}"
             raise UnableError(f"the driver is for CUDA {is_for}: 12.8 (driver 570) can do it")
+
+    def begin(self) -> None:
+        """Raises UnableError."""
         try:
             self.call("cuInit", 0)
         except RefusedError as error:
@@ -150,6 +158,9 @@ def main(verb: str, pid: int, limit_ms: int) -> Outcome:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         driver = _Driver(pid)
+        if verb == "able":
+            return Outcome()
+        driver.begin()
         driver.take(limit_ms) if verb == "take" else driver.bring()
     except RefusedError as error:
         return Outcome(str(error), not isinstance(error, UnableError))

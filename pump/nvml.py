@@ -50,6 +50,21 @@ class Nvml:
         if status != 0:
             raise NoNvmlError(f"NVML: {name} gives {status}")
 
+    def kind(self) -> str:
+        """What its maker calls it. Raises NoNvmlError."""
+        return self._text("nvmlDeviceGetName", self._device)
+
+    def driver(self) -> str:
+        """The driver's version. Raises NoNvmlError."""
+        return self._text("nvmlSystemGetDriverVersion")
+
+    def _text(self, name: str, *of: object) -> str:
+        room = ctypes.create_string_buffer(128)
+        if not hasattr(self._library, name):
+            raise NoNvmlError(f"NVML: no {name}")
+        self._call(name, *of, room, ctypes.c_uint(len(room)))
+        return room.value.decode(errors="replace")
+
     def used(self) -> int:
         """Bytes, by all processes. Raises NoNvmlError."""
         memory = _Memory()

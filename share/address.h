@@ -11,7 +11,7 @@
 bool share_folder(const char *named, char *out, size_t room);
 /* The socket in that folder. False: its name is too long. */
 bool share_address(const char *folder, struct sockaddr_un *out);
-/* While another process has a lock of that file in that folder, the process is barred: it does not connect. Likewise. */
+/* While another process has a lock of that file in the folder, this one is barred: it does not connect. Likewise. */
 bool share_bar(const char *folder, int pid, char *out, size_t room);
 
 #endif

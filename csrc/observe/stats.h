@@ -124,8 +124,8 @@ void stats_memory(int device, uint64_t used, uint64_t peak, uint64_t capacity);
 struct ulms_held *stats_held(void);
 /* Removes the file; counting goes on. */
 void stats_close(void);
-/* The process may be written to a disk: its counters are in no file, until it is shown that they are again; of a process
- * that was restarted, in one of another name. */
+/* The process may be written to a disk: its counters are in no file, until it is shown that they are again; of a
+ * process that was restarted, in one of another name. */
 void stats_hide(void);
 void stats_show(void);
 /* In the child of a fork: counters become private and start at 0; the file stays the parent's. */

@@ -17,6 +17,8 @@ PLACES = {
     "share": "share.Share",
     "suspend": "suspend.Suspend",
     "resume": "suspend.Resume",
+    "checkpoint": "checkpoint.Checkpoint",
+    "restart": "restart.Restart",
     "top": "top.Top",
     "metrics": "metrics.Metrics",
     "trace": "trace.Trace",

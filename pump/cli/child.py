@@ -15,6 +15,13 @@ def run_child(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
 
     Signals are handled from then on: the process is to end, too.
     """
+    told = signals()
+    child = os.posix_spawnp(command[0], command, environment, setsigdef=IGNORED_BY_PYTHON)
+    return attend(child, told)
+
+
+def signals() -> int:
+    """From now on signals to this process are handled: each is a byte to be read there."""
     told, wakes = os.pipe()
     os.set_blocking(wakes, False)
     # a handler might run before the child is known, or as a wait begins
@@ -22,15 +29,27 @@ def run_child(command: tuple[str, ...], environment: Mapping[str, str]) -> int:
     for number in (signal.SIGCHLD, *PASSED_ON):
         if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
-    child = os.posix_spawnp(command[0], command, environment, setsigdef=IGNORED_BY_PYTHON)
+    return told
+
+
+def attend(child: int, told: int) -> int:
+    """Passes on what is told of signals, until the child has ended; its wait status."""
     while True:
         came = os.read(told, 1)[0]
         if came == signal.SIGCHLD:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 return status
-        elif not (came in FROM_TERMINAL and in_foreground()):
+        elif not (came in FROM_TERMINAL and in_foreground() and is_beside(child)):
             os.kill(child, came)
+
+
+def is_beside(child: int) -> bool:
+    """In this process's group; one that was restarted may have its own."""
+    try:
+        return os.getpgid(child) == os.getpgrp()
+    except ProcessLookupError:
+        return True
 
 
 def in_foreground() -> bool:

@@ -146,7 +146,8 @@ LINES = {
 ELSEWHERE = {
     "pump share": {"start", "set", "stop"},  # say nothing
     "pump trace": {"run", "export", "compress"},  # tests/emu/test_cli_trace.py: a line each
-    "pump": {"completion"},  # test_cli_completion.py
+    # test_cli_completion.py, tests/emu/test_checkpoint.py, tests/emu/test_restart.py
+    "pump": {"completion", "checkpoint", "restart"},
     "pump-bench": {"completion", "run"},  # its table is that of bound
 }
 BEGINS: dict[str, Callable[[str], bool]] = {"plan": lambda line: "factor" in line}

@@ -101,7 +101,7 @@ def test_a_recycled_process_id_is_not_taken_for_the_program(writer: Path, tmp_pa
     path = tmp_path / "ulms-1-1"
     with counting(writer, path):
         data = bytearray(path.read_bytes())
-        data[16] ^= 1  # the start of the process
+        data[16] ^= 4  # the start of the process
         other = tmp_path / "ulms-2-2"
         other.write_bytes(data)
         assert not read(other).alive
