@@ -256,7 +256,7 @@ static inline uint64_t page_time(const struct ulms_engine *e, const struct page 
 /* Touched once in the period, in a way that may be done where it lies: what is sparse there costs nothing, of others it
  * is tried. */
 static inline bool page_streamed(const struct ulms_engine *e, const struct page *p) {
-    if (!(e->trial.leave_streamed || p->sparse) || !e->in_place || !p->live || p->epoch != e->track.epoch || !p->next ||
+    if (!e->in_place || !(e->trial.leave_streamed || p->sparse) || !p->live || p->epoch != e->track.epoch || !p->next ||
         p->next != p->seen)
         return false;
     uint8_t does = history_record(&e->history, p->record - 1)->does;
