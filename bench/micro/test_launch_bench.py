@@ -158,6 +158,8 @@ def test_instructions_of_a_launch(tmp_path: Path, tell: Callable[[str], None]) -
     tell(
         f"instructions a launch: {few} at {FEW} blocks, {many} at {MANY}; {unread} in um that fits"
     )
+    assert few <= launch_cost.MOST
+    assert unread <= launch_cost.MOST_UNREAD
     assert many < few * GROWTH
 
 
