@@ -107,7 +107,7 @@ static union {
 /* What the code says, as far as it is for these parameters. */
 static const struct kernel_verdict *verdict_for(struct function *f) {
     const struct kernel_verdict *v = f->code ? kernel_code_verdict(f->code) : NULL;
-    f->unread = f->code && !v;
+    f->flags = OP_ROAMS | (f->code && !v ? OP_UNREAD : 0);
     uint32_t last = layout.parameters - 1, bytes = 0;
     if (!v || !verdict_decides(v) || !f->known || f->arrays)
         return NULL;
@@ -175,14 +175,15 @@ static void describe(uint64_t handle, uint32_t now) {
     f->parameters = (uint16_t)layout.parameters;
     f->arrays = layout.known ? argument_arrays_find(&layout) : 0;
     const struct kernel_verdict *v = verdict_for(f);
-    f->trusted = ulms_kernel_trusted(layout.name) || (v && v->verdict == VERDICT_DIRECT);
-    f->ruled = v && !f->trusted;
+    if (ulms_kernel_trusted(layout.name) || (v && v->verdict == VERDICT_DIRECT))
+        f->flags = 0;
+    f->ruled = v && f->flags;
     take_runs(f, v);
 }
 
 static bool same(const struct function *a, const struct function *b) {
-    return a->known == b->known && a->trusted == b->trusted && a->unread == b->unread && a->ruled == b->ruled &&
-           a->code == b->code && a->runs == b->runs && a->read_run == b->read_run && a->arrays == b->arrays &&
+    return a->known == b->known && a->flags == b->flags && a->ruled == b->ruled && a->code == b->code &&
+           a->runs == b->runs && a->read_run == b->read_run && a->arrays == b->arrays &&
            strcmp(a->name, b->name) == 0 && memcmp(a->run, b->run, a->runs * sizeof *a->run) == 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "launch/argument_arrays.h"
 #include "launch/kernel_code.h"
+#include "launch/op.h"
 
 /* A run of aligned 8-byte words inside one parameter, each of which may be an address. */
 struct word_run {
@@ -17,11 +18,10 @@ struct function {
     uint64_t handle; /* CUfunction or CUkernel */
     uint32_t id;     /* from 1, for the life of the process */
     uint32_t epoch;
-    bool known;   /* the layout is; else launches are scanned blindly */
-    bool trusted; /* by its name, or its code */
-    bool unread;  /* its code was still being read when it was described */
-    bool ruled;   /* a launch is trusted, too, if the rules of its code hold (launch/rules.h) */
-    bool sparse;  /* of what is only read, the first may be a table */
+    bool known;     /* the layout is; else launches are scanned blindly */
+    bool ruled;     /* a launch is trusted if the rules of its code hold (launch/rules.h) */
+    bool sparse;    /* of what is only read, the first may be a table */
+    uint16_t flags; /* enum op_flag, of a launch that no rules hold for: 0 if its name or code is trusted */
     uint16_t parameters;
     uint16_t runs;
     uint16_t read_run;              /* this run and all behind it are only read; `runs`: none is known to be */

@@ -44,7 +44,7 @@ static const struct function *read_function(void) {
         usleep(1000);
     functions_review(f->code); /* the thread is about to do that */
     f = function_of(HANDLE);
-    CHECK(!f->unread);
+    CHECK(!(f->flags & OP_UNREAD));
     return f;
 }
 
@@ -62,12 +62,12 @@ TEST(a_direct_kernel_is_trusted) {
     name = "scales";
     load("d_maybe_null");
     const struct function *f = read_function();
-    CHECK(!f->trusted); /* as it has 24 bytes of parameters, not 28 */
+    CHECK(f->flags); /* as it has 24 bytes of parameters, not 28 */
     parameters = 3;
     last_bytes = 8;
     functions_forget();
     f = function_of(HANDLE);
-    CHECK(f->trusted && !f->ruled && f->runs == 3 && f->read_run == 1 && f->run[0].parameter == 2);
+    CHECK(!f->flags && !f->ruled && f->runs == 3 && f->read_run == 1 && f->run[0].parameter == 2);
 }
 
 /* y is written, the other two are only read. */
@@ -77,7 +77,7 @@ TEST(an_indexed_kernel_is_ruled_and_keeps_its_number) {
     const struct function *before = function_of(HANDLE), *f = read_function();
     CHECK_EQ(before->id, f->id);
     CHECK(function_at(f->id - 1) == f && !function_at(f->id));
-    CHECK(!f->trusted && f->ruled);
+    CHECK(f->flags && f->ruled);
     CHECK(f->runs == 3 && f->read_run == 1 && f->run[0].parameter == 2 && f->run[1].parameter == 0);
     CHECK(!f->sparse);
     functions_forget();
@@ -95,7 +95,7 @@ TEST(a_kernel_that_follows_addresses_is_not_trusted) {
     last_bytes = 8;
     load("f_table");
     const struct function *f = read_function();
-    CHECK(f->code && !f->trusted && !f->ruled && f->read_run == f->runs);
+    CHECK(f->code && f->flags && !f->ruled && f->read_run == f->runs);
     CHECK_EQ(kernel_code_verdict(f->code)->verdict, VERDICT_FOLLOWS);
 }
 
@@ -186,7 +186,7 @@ static void *load_and_launch(void *of) {
             usleep(100);
             f = function_of(handle);
         }
-        CHECK(f->ruled && !f->unread);
+        CHECK(f->ruled && !(f->flags & OP_UNREAD));
         code_source_close(source);
         functions_forget();
     }

@@ -30,15 +30,12 @@ static HOT void scan(struct op *op, const struct function *f, struct grid grid, 
         scan_blindly(op, session.ledger, a->parameters);
 }
 
-/* It may follow addresses that lie in memory, as far as is known. */
-static __attribute__((noinline)) void distrust(struct op *op, const struct function *f, const struct arguments *a) {
-    if (f && f->ruled && rules_hold(f, session.ledger, a))
+/* f is ruled: the launch may follow addresses that lie in memory, and what it only reads be written. */
+static SELDOM void ask_rules(struct op *op, const struct function *f, const struct arguments *a) {
+    if (rules_hold(f, session.ledger, a))
         return;
-    op->flags |= OP_ROAMS;
-    if (f && f->unread)
-        op->flags |= OP_UNREAD;
-    if (f && f->ruled)
-        scan_distrust(op, 0);
+    op->flags |= f->flags;
+    scan_distrust(op, 0);
 }
 
 HOT void launch_touch(struct op *op, const struct function *f, struct grid grid, void **parameters, void **extra) {
@@ -52,8 +49,10 @@ HOT void launch_touch(struct op *op, const struct function *f, struct grid grid,
     }
     if (call)
         call_extents_carry(call, op);
-    else if (!f || !f->trusted)
-        distrust(op, f, &a);
+    else if (f && f->ruled)
+        ask_rules(op, f, &a);
+    else
+        op->flags |= f ? f->flags : OP_ROAMS;
 }
 
 static inline void count(struct function *f, struct op *op) {
