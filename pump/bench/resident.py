@@ -36,7 +36,6 @@ class Sampler:
         self.before = nvml.used()
         """Bytes in use when it was made."""
         self._most = self.before
-        self._looks = 0
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -67,7 +66,6 @@ class Sampler:
             return 0
         with self._lock:
             self._most = max(self._most, used)
-            self._looks += 1
         return used
 
     def take_peak(self) -> int:
