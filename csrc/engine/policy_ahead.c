@@ -377,7 +377,13 @@ static struct move *next_evict(struct ulms_engine *e) {
     return m;
 }
 
-/* NULL: none now, or no memory. */
+/* NULL: none now, or no memory.
+ *
+ * It cannot wedge. The pages of the first waiting operation W never leave, and its absent pages are the first demanded,
+ * but for those that rest. Moves end, because every page fails a bounded number of times between two admissions;
+ * operations end by themselves. While W lacks a page, a frame is free (lane in brings the page), or a page may leave
+ * (lane out gives it up in W's favour, at the latest when nothing moves or runs, or W is overtaken), or a move or
+ * operation is under way and changes one of these. Otherwise W runs short. */
 static struct move *next(struct ulms_engine *e, int lane) {
     return lane == ULMS_LANE_IN ? next_fill(e) : next_evict(e);
 }
