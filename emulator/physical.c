@@ -20,12 +20,46 @@ static int shared_file = -1; /* where handles lie that are not to be exported: d
 static struct space offsets;
 static uint64_t host_used, host_most; /* bytes */
 
-static CUmemGenericAllocationHandle to_handle(struct physical *p) {
-    return (CUmemGenericAllocationHandle)(uintptr_t)p;
+/* By handle, which is a place here, from 1; NULL: it is gone. No handle comes twice. */
+static struct physical **known;
+static uint64_t made, room;
+
+/* NULL: no memory. It has one handle. */
+static struct physical *physical_new(void) {
+    enum { FIRST = 64 };
+    struct physical *p = calloc(1, sizeof *p);
+    pthread_mutex_lock(&lock);
+    if (p && made == room) {
+        uint64_t more = room ? 2 * room : FIRST;
+        struct physical **larger = realloc(known, more * sizeof *known);
+        known = larger ? larger : known;
+        room = larger ? more : room;
+    }
+    if (p && made < room) {
+        known[made] = p;
+        p->handle = ++made;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!p || !p->handle) {
+        free(p);
+        return NULL;
+    }
+    atomic_store(&p->handles, 1);
+    return p;
+}
+
+static void physical_free(struct physical *p) {
+    pthread_mutex_lock(&lock);
+    known[p->handle - 1] = NULL;
+    pthread_mutex_unlock(&lock);
+    free(p);
 }
 
 struct physical *physical_of(CUmemGenericAllocationHandle h) {
-    return (struct physical *)(uintptr_t)h;
+    pthread_mutex_lock(&lock);
+    struct physical *p = h > 0 && h <= made ? known[h - 1] : NULL;
+    pthread_mutex_unlock(&lock);
+    return p;
 }
 
 /* False: EMU_HOST_MEMORY is used up. */
@@ -131,22 +165,22 @@ CALL(cuMemCreate, CALL_PASSES, CUmemGenericAllocationHandle *out, size_t bytes, 
     cost_call(cost_vmm(d ? VMM_CREATE : VMM_CREATE_HOST, bytes));
     if (!take(d, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct physical *p = calloc(1, sizeof *p);
+    struct physical *p = physical_new();
     if (p) {
         p->prop = *prop;
         p->device = d;
         p->bytes = bytes;
         p->charged = bytes;
-        atomic_store(&p->handles, 1);
     }
     if (!p || !open_file(p)) {
-        free(p);
+        if (p)
+            physical_free(p);
         give(d, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (!d)
         atomic_fetch_add(&shared_life()->on_host, 1);
-    *out = to_handle(p);
+    *out = p->handle;
     return CUDA_SUCCESS;
 }
 
@@ -164,7 +198,7 @@ static void physical_put(struct physical *p, atomic_uint *count) {
         give(p->device, p->charged);
     if (p->charged && !p->device)
         atomic_fetch_sub(&shared_life()->on_host, 1);
-    free(p);
+    physical_free(p);
 }
 
 void physical_unmapped(struct physical *p) {
@@ -183,14 +217,15 @@ CALL(cuMemRetainAllocationHandle, CALL_PASSES, CUmemGenericAllocationHandle *out
     struct area a;
     INVALID_IF(!out || !area_find((uint64_t)(uintptr_t)address, &a) || a.kind != AREA_VMM);
     atomic_fetch_add(&a.physical->handles, 1);
-    *out = to_handle(a.physical);
+    *out = a.physical->handle;
     return CUDA_SUCCESS;
 }
 
 CALL(cuMemGetAllocationPropertiesFromHandle, CALL_PASSES, CUmemAllocationProp *prop,
      CUmemGenericAllocationHandle handle) {
-    INVALID_IF(!prop || !handle);
-    *prop = physical_of(handle)->prop;
+    const struct physical *p = physical_of(handle);
+    INVALID_IF(!prop || !p);
+    *prop = p->prop;
     return CUDA_SUCCESS;
 }
 
@@ -224,20 +259,19 @@ CALL(cuMemImportFromShareableHandle, CALL_PASSES, CUmemGenericAllocationHandle *
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     INVALID_IF(readlink(path, name, sizeof name - 1) < 0 ||
                sscanf(name, "/memfd:emu-handle-%d-%d", &location, &id) != 2 || fstat(fd, &status) != 0);
-    struct physical *p = calloc(1, sizeof *p);
+    struct physical *p = physical_new();
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     p->prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                     .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                     .location = {(CUmemLocationType)location, id}};
     if (!physical_device(&p->prop.location, &p->device)) {
-        free(p);
+        physical_free(p);
         return CUDA_ERROR_INVALID_DEVICE;
     }
     p->bytes = (uint64_t)status.st_size;
     p->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     p->own_file = true;
-    atomic_store(&p->handles, 1);
-    *out = to_handle(p);
+    *out = p->handle;
     return CUDA_SUCCESS;
 }

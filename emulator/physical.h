@@ -5,6 +5,7 @@
 #include "device.h"
 
 struct physical {
+    CUmemGenericAllocationHandle handle;
     CUmemAllocationProp prop;
     struct device *device; /* NULL: host */
     uint64_t bytes, charged;
@@ -14,6 +15,7 @@ struct physical {
     atomic_uint handles, mappings;
 };
 
+/* NULL: it is none, or gone. */
 struct physical *physical_of(CUmemGenericAllocationHandle handle);
 /* The device of a location, NULL for the host; false: no such location. */
 bool physical_device(const CUmemLocation *l, struct device **out);

@@ -36,6 +36,8 @@ static CUresult attribute(void *data, CUpointer_attribute id, uint64_t address, 
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         ANSWER(size_t, a->bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        ANSWER(int, 1);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         ANSWER(CUmemoryPool, a->pool);
     default:

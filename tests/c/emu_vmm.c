@@ -178,6 +178,19 @@ TEST(handles_are_counted) {
     CHECK_EQ(memory_used(), 0);
 }
 
+TEST(a_handle_that_is_gone_is_no_other) {
+    begin();
+    CUmemGenericAllocationHandle gone = on_device(2 * MiB);
+    CUmemAllocationProp prop;
+    OK(cuMemRelease(gone));
+    CUmemGenericAllocationHandle next = on_device(2 * MiB);
+    CHECK(next != gone);
+    CHECK_EQ(cuMemRelease(gone), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemMap(reserve(2 * MiB), 2 * MiB, 0, gone, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQ(cuMemGetAllocationPropertiesFromHandle(&prop, gone), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemRelease(next));
+}
+
 TEST(the_device_is_full) {
     setenv("EMU_MEMORY", "8MiB", 1);
     begin();
