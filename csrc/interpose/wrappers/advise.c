@@ -1,6 +1,8 @@
 /* Calls for managed and for mapped memory, which the driver refuses on plain memory: also where a backend holds that as
  * the one or the other. */
 #include "driver/real.h"
+#include "driver/session.h"
+#include "interpose/account/memory.h"
 #include "interpose/record/bounds.h"
 
 /* A call on one range. */
@@ -10,12 +12,30 @@
     }
 #define NO_STREAM 0
 
-MANAGED_ONLY(cuMemAdvise, devPtr, count, NO_STREAM,
-             (int variant, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device),
-             (devPtr, count, advice, device))
-MANAGED_ONLY(cuMemAdvise_v2, devPtr, count, NO_STREAM,
-             (int variant, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location),
-             (devPtr, count, advice, location))
+/* Where the program says what is to lie where, no move of ours undoes it: the whole allocation is left to it. */
+static void leave(CUdeviceptr start, CUmem_advise advice) {
+    struct allocation a;
+    bool sets = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+                advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
+    if (sets && ledger_find(session.ledger, start, &a) && a.kind == MEMORY_MANAGED)
+        memory_leave(&a);
+}
+
+CUresult custom_cuMemAdvise(int variant, CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
+    if (bounds_replaced(devPtr, count))
+        return bounds_refusal(NO_STREAM);
+    leave(devPtr, advice);
+    return REAL(cuMemAdvise, variant)(devPtr, count, advice, device);
+}
+
+CUresult custom_cuMemAdvise_v2(int variant, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+                               CUmemLocation location) {
+    if (bounds_replaced(devPtr, count))
+        return bounds_refusal(NO_STREAM);
+    leave(devPtr, advice);
+    return REAL(cuMemAdvise_v2, variant)(devPtr, count, advice, location);
+}
+
 MANAGED_ONLY(cuMemPrefetchAsync, devPtr, count, stream_key(variant, hStream),
              (int variant, CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream),
              (devPtr, count, dstDevice, hStream))
