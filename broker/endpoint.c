@@ -16,6 +16,7 @@
 
 static struct sockaddr_un address;
 static bool for_group;
+static char hold[PATH_MAX];
 
 static int failed(const char *what, const char *of) {
     fprintf(stderr, "ulms-broker: %s %s: %s\n", what, of, strerror(errno));
@@ -36,6 +37,20 @@ static bool folder_is_safe(const char *folder, gid_t group) {
     if (group != (gid_t)-1 && (chown(folder, (uid_t)-1, group) != 0 || chmod(folder, 0750) != 0))
         return failed("cannot open to the group", folder), false;
     return true;
+}
+
+/* It stays behind: the next broker has the same. Where none can be made nothing holds the broker. */
+static void make_hold(const char *folder, gid_t group) {
+    snprintf(hold, sizeof hold, "%s/programs", folder);
+    if (mkfifo(hold, 0600) == 0 && group != (gid_t)-1 && chown(hold, (uid_t)-1, group) == 0)
+        chmod(hold, 0640);
+}
+
+bool endpoint_is_held(void) {
+    int file = open(hold, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW); /* refused where nobody reads */
+    if (file >= 0)
+        close(file);
+    return file >= 0;
 }
 
 /* False: another broker has it. The descriptor stays open for as long as the process lives. */
@@ -68,6 +83,7 @@ int endpoint_open(const char *folder, const char *group, bool *taken) {
         *taken = true;
         return -1;
     }
+    make_hold(folder, gid);
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(address.sun_path); /* of one that was killed: we have the lock */
     if (s < 0 || bind(s, (const struct sockaddr *)&address, sizeof address) != 0 ||

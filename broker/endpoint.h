@@ -10,6 +10,9 @@
 int endpoint_open(const char *folder, const char *group, bool *taken);
 /* The next connection: non-blocking; -1: none waits. One of another user is refused unless there is a group. */
 int endpoint_accept(int socket);
+/* A program that `pump run` started lives, or a child of it: it has inherited the reading end of the pipe `programs` in
+ * the folder, open. */
+bool endpoint_is_held(void);
 /* Removes the socket; the lock goes with the process. */
 void endpoint_close(void);
 

@@ -26,7 +26,7 @@ static const char usage[] =
     "  --group GROUP    root only: users of this group may join, too\n"
     "  --config FILE    settings of groups, read again when it changes\n"
     "  --turn SECONDS   how long one has its turn where not all fit (0: as it chooses)\n"
-    "  --idle SECONDS   ends when nobody was connected for so long (0: never)\n"
+    "  --idle SECONDS   ends when nobody was connected, and no program of `pump run` lived, for so long (0: never)\n"
     "  --log            goes on writing to broker.log in that folder once it serves\n";
 
 static struct {
@@ -92,7 +92,8 @@ static void serve(int socket, const sigset_t *unblocked) {
     uint64_t busy = clock_ns();
     for (bool stop = false; !stop && !told_to_end;) {
         uint64_t now = clock_ns(), next = least(gpus_tick(now), least(connections_next(), reload_tick(now)));
-        busy = connections_count() ? now : busy;
+        bool passed = now >= busy + options.idle_ns;
+        busy = connections_count() || (passed && endpoint_is_held()) ? now : busy;
         if (options.idle_ns && !connections_count()) {
             if (now >= busy + options.idle_ns)
                 return;

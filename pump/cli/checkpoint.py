@@ -16,7 +16,6 @@ from typing import Any
 
 from pump import __version__, checkpoint, manifest, processes
 from pump.cli import suspend, tenants
-from pump.cli.run import BROKER_IDLE_S
 from pump.criu import Criu, CriuError
 from pump.nvml import NoNvmlError
 from pump.share import broker
@@ -348,7 +347,7 @@ def come_back(rows: Sequence[dict[str, Any]], *, hung_up: bool) -> str:
     pids = sorted({row["pid"] for row in rows})
     try:
         # one that was started for a program ends when nobody is there
-        broker.start(broker.folder(), BROKER_IDLE_S)
+        broker.start(broker.folder(), broker.PROGRAM_IDLE_S)
         mine = {pid: [row for row in rows if row["pid"] == pid] for pid in pids}
         lacks = [comes_back(pid, mine[pid], hung_up=hung_up) for pid in pids]
     except ShareError as error:

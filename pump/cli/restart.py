@@ -15,7 +15,6 @@ from typing import Any
 from pump import __version__, checkpoint, manifest, processes
 from pump.cli.checkpoint import IMAGES, PARTIAL, TOLD_S, barred, come_back, criu_is, words_of
 from pump.cli.child import attend, end_like, signals
-from pump.cli.run import BROKER_IDLE_S
 from pump.criu import Criu, CriuError
 from pump.manifest import ManifestError
 from pump.nvml import NoNvmlError, Nvml
@@ -69,7 +68,7 @@ class Restart:
                 return Status.DONE
             are_as_long(found, truncates=args.truncate)
             os.environ["ULMS_SHARE_DIR"] = found["share_dir"]
-            broker.start(broker.folder(), BROKER_IDLE_S)
+            broker.start_for_program(broker.folder())
         except (ManifestError, CriuError, ShareError) as error:
             raise UsageError(str(error)) from error
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)

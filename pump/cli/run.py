@@ -14,8 +14,6 @@ from pump.terminal.status import Status
 
 LOG_LEVELS = ("ERROR", "WARN", "INFO", "DEBUG")
 BACKENDS = ("auto", "um", "vmm", "observe", "off")
-BROKER_IDLE_S = 10.0
-"""A broker that was started for a program ends when nobody shared for so long."""
 
 
 class Run:
@@ -71,11 +69,11 @@ class Run:
 
 
 def start_broker() -> None:
-    """Unless one serves. Raises UsageError."""
+    """Unless one serves; it stays for the program. Raises UsageError."""
     from pump.share import broker
 
     try:
-        broker.start(broker.folder(), BROKER_IDLE_S)
+        broker.start_for_program(broker.folder())
     except broker.ShareError as error:
         raise UsageError(str(error)) from error
 

@@ -1,5 +1,6 @@
 """The broker: where it is, whether it runs, what it says. One serves a folder."""
 
+import fcntl
 import json
 import os
 import shlex
@@ -15,6 +16,10 @@ from pump._share import ffi
 from pump.paths import installed
 
 START_S, ANSWER_S = 5.0, 5.0
+PROGRAM_IDLE_S = 10.0
+"""A broker that was started for programs ends so long after the last one."""
+HIGH = 200
+"""Programs close low descriptors."""
 ANSWER_BYTES = 1 << 18
 _C: Any = ffi.dlopen(None)
 
@@ -70,6 +75,40 @@ def start(at: Path, idle_s: float = 0, config: Path | None = None) -> bool:
                 raise ShareError(f"the broker does not answer: `{shlex.join(words)}`")
             time.sleep(0.01)
     return True
+
+
+def start_for_program(at: Path) -> None:
+    """Starts a broker unless one serves, which stays while this process lives, whatever program it
+    becomes, or a child that inherited its descriptors. Raises ShareError.
+    """
+    start(at, PROGRAM_IDLE_S)
+    _hold(at)
+    if not _listens(at):  # it was about to end, and may not have seen that
+        start(at, PROGRAM_IDLE_S)
+
+
+def _hold(at: Path) -> None:
+    """Opens what endpoint_is_held (broker/endpoint.h) asks for; a broker of before has none."""
+    with suppress(OSError):
+        low = os.open(at / "programs", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            fcntl.fcntl(low, fcntl.F_DUPFD, HIGH)
+        except OSError:  # so many are not allowed
+            os.set_inheritable(low, True)
+        else:
+            os.close(low)
+
+
+def _listens(at: Path) -> bool:
+    """Whether it still reads what it is told."""
+    try:
+        with _connect(at) as asks:
+            asks.send(_message("SHARE_STATUS"))
+            return bool(asks.recv(ANSWER_BYTES))
+    except TimeoutError:
+        return True  # it is stopped
+    except (OSError, ShareError):
+        return False
 
 
 def numbers_processes_alike(at: Path) -> bool:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -240,6 +241,29 @@ def test_it_ends_when_told_and_when_nobody_is_left(program: Path, tmp_path: Path
         time.sleep(0.4)
         assert running.poll() is None
         tenant.ends()
+        assert running.wait(PATIENCE_S) == 0
+
+
+def test_it_stays_while_a_program_lives_that_was_started_to_share(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it uses a GPU by then or not; and while what it started lives."""
+    monkeypatch.setenv("ULMS_SHARE_DIR", str(tmp_path))
+    command = [sys.executable, "-m", "pump", "run", "--share", "g", "--", "sh", "-c"]
+    with broker(program, tmp_path, "--idle", "0.2") as running:
+        tenant = Tenant(tmp_path)
+        stays = subprocess.run(
+            [*command, "sleep 100 >/dev/null 2>&1 & echo $!"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        tenant.ends()
+        try:
+            time.sleep(1)
+            assert running.poll() is None
+        finally:
+            os.kill(int(stays.stdout), signal.SIGKILL)
         assert running.wait(PATIENCE_S) == 0
 
 
