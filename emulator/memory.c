@@ -18,6 +18,7 @@ enum { CLEARED_AT_ONCE = 64 << 10, KEPT_MOST = 64 << 20 };
 int64_t alias;
 static uint64_t base;
 static int file = -1;
+static uint64_t length; /* of the file: CRIU reads all of it. Under the lock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct space addresses;
@@ -33,7 +34,7 @@ CUresult memory_open(void) {
         base = whole_granules((uint64_t)(uintptr_t)at);
         alias = (int64_t)size;
         file = (int)syscall(SYS_memfd_create, "emu-device-memory", MFD_CLOEXEC);
-        if (file < 0 || ftruncate(file, (off_t)size) != 0)
+        if (file < 0)
             return CUDA_ERROR_OUT_OF_MEMORY;
         void *bytes = (void *)(uintptr_t)(base + size);
         if (mmap(bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
@@ -61,12 +62,23 @@ bool memory_holds(uint64_t address, uint64_t bytes) {
     return address >= base && address - base <= (uint64_t)alias && bytes <= (uint64_t)alias - (address - base);
 }
 
+bool memory_lengthen(int of, uint64_t *is, uint64_t least) {
+    if (least > *is && ftruncate(of, (off_t)least) != 0)
+        return false;
+    *is = least > *is ? least : *is;
+    return true;
+}
+
 uint64_t memory_reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted) {
     if (bytes > (uint64_t)alias)
         return 0;
     pthread_mutex_lock(&lock);
     bool there = wanted && wanted % alignment == 0 && space_take_at(&addresses, wanted, bytes);
     uint64_t start = there ? wanted : space_take(&addresses, bytes, alignment);
+    if (start && !memory_lengthen(file, &length, start + bytes - base)) {
+        space_add(&addresses, start, bytes);
+        start = 0;
+    }
     pthread_mutex_unlock(&lock);
     return start;
 }

@@ -53,6 +53,8 @@ uint64_t memory_base(void);
 /* The next reader of that part of a memory file finds zeros. What is not large stays there, as the system takes ten
  * times as long to bring a page as to clear it. */
 void memory_clear(int file, uint64_t offset, uint64_t bytes);
+/* A memory file of that length has at least the new one. Whoever calls has a lock of the length. */
+bool memory_lengthen(int file, uint64_t *length, uint64_t least);
 /* True when the range lies inside the reserved addresses. */
 bool memory_holds(uint64_t address, uint64_t bytes);
 /* Addresses without anything behind them, aligned; 0: none left. wanted: tried first unless 0. */

@@ -18,6 +18,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int shared_file = -1; /* where handles lie that are not to be exported: descriptors are few */
 static struct space offsets;
+static uint64_t length;               /* of that file */
 static uint64_t host_used, host_most; /* bytes */
 
 /* By handle, which is a place here, from 1; NULL: it is gone. No handle comes twice. */
@@ -116,11 +117,15 @@ static bool open_file(struct physical *p) {
     if (shared_file < 0) {
         shared_file = (int)syscall(SYS_memfd_create, "emu-handles", MFD_CLOEXEC);
         /* Offset 0 is never given out: 0 means that there is none. */
-        if (shared_file >= 0 && (ftruncate(shared_file, (off_t)room) || !space_add(&offsets, GRANULE, room - GRANULE)))
+        if (shared_file >= 0 && !space_add(&offsets, GRANULE, room - GRANULE))
             shared_file = -1;
     }
     p->file = shared_file;
     p->offset = shared_file >= 0 ? space_take(&offsets, p->bytes, GRANULE) : 0;
+    if (p->offset && !memory_lengthen(shared_file, &length, p->offset + p->bytes)) {
+        space_add(&offsets, p->offset, p->bytes);
+        p->offset = 0;
+    }
     pthread_mutex_unlock(&lock);
     return p->offset != 0;
 }

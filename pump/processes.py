@@ -15,6 +15,15 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+def has_ended(pid: int) -> bool:
+    """It has, and its number stays taken until its parent has heard of it."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] in "ZX"
+
+
 def tree(pid: int) -> list[int]:
     """It, and all below it that have not ended."""
     found = [pid]

@@ -94,26 +94,32 @@ class Program:
         self.pid = pid
         self.rows = rows
         self.tenants = sorted({row["pid"] for row in rows})
-        self.name = suspend.name(next(row for row in rows if row["pid"] in (pid, self.tenants[0])))
+        self.name = suspend.name(rows[0] | {"pid": pid, "program": processes.name(pid)})
 
     @classmethod
     def found(cls, who: str) -> "Program":
         """The one that is meant. Raises ShareError."""
         if not broker.numbers_processes_alike(broker.folder()):
             raise ShareError(suspend.ELSEWHERE)
+        everyone = list(tenants.each(broker.status(broker.folder())))
         meant = {row["pid"] for row in suspend.found(who)}
-        if not meant:
+        number = who.removeprefix("pid:")
+        if not meant and number.isdecimal():
+            meant = {int(number)}  # what has started programs that share, for one
+        above = [pid for pid in sorted(meant) if meant <= set(processes.tree(pid))]
+        if meant and not above:
+            numbers = ", ".join(map(str, sorted(meant)))
+            raise ShareError(
+                f"{who}: several programs, name one by its number, or what started all: {numbers}"
+            )
+        below = set(processes.tree(above[0])) if above else set()
+        rows = [row for row in everyone if row["pid"] in below]
+        if not rows:
             raise ShareError(
                 f"{who}: no program shares a GPU under that name or process number"
                 " (`pump share status`)"
             )
-        above = [pid for pid in sorted(meant) if meant <= set(processes.tree(pid))]
-        if not above:
-            numbers = ", ".join(map(str, sorted(meant)))
-            raise ShareError(f"{who}: several programs, name one by its number: {numbers}")
-        below = set(processes.tree(above[0]))
-        everyone = tenants.each(broker.status(broker.folder()))
-        return cls(above[0], [row for row in everyone if row["pid"] in below])
+        return cls(above[0], rows)
 
     def needs(self) -> int:
         """Bytes that it may have on the disk."""

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from pump import __version__, checkpoint, manifest, processes
-from pump.cli.checkpoint import IMAGES, PARTIAL, TOLD_S, barred, come_back, criu_is, words_of
+from pump.cli.checkpoint import (
+    IMAGES,
+    LOOK_S,
+    PARTIAL,
+    TOLD_S,
+    barred,
+    come_back,
+    criu_is,
+    words_of,
+)
 from pump.cli.child import attend, end_like, signals
 from pump.criu import Criu, CriuError
 from pump.manifest import ManifestError
@@ -24,6 +33,7 @@ from pump.sizes import format_size
 from pump.terminal.command import UsageError
 from pump.terminal.status import Status
 
+ENDED_S = 10.0
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER: who has lost its parent becomes this process's child."""
 
@@ -140,13 +150,22 @@ def ready(named: str | None, found: dict[str, Any]) -> Criu:
     criu.check()
     if why := checkpoint.able():
         raise UsageError(why)
-    taken = [number for number in found["pids"] if processes.is_there(number)]
-    if taken:
+    if taken := still_taken(found["pids"]):
         is_it = processes.name(taken[0])
         raise UsageError(
             f"its number {taken[0]} is taken (by {is_it}): it can be restarted once that has ended"
         )
     return criu
+
+
+def still_taken(numbers: list[int]) -> list[int]:
+    """Those of them that processes or threads have. One that has just ended is waited for."""
+    end = time.monotonic() + ENDED_S
+    while taken := [number for number in numbers if processes.is_there(number)]:
+        if time.monotonic() > end or not all(map(processes.has_ended, taken)):
+            break
+        time.sleep(LOOK_S)
+    return taken
 
 
 def are_as_long(found: dict[str, Any], *, truncates: bool) -> None:

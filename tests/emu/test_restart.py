@@ -3,6 +3,7 @@ was, and computes what it does alone. Where CRIU cannot run, the tests are skipp
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -124,6 +125,25 @@ def test_it_computes_what_it_does_alone(device: Device, to: Path) -> None:
         out, told = running.communicate(timeout=PATIENCE_S)
     assert truth in out.splitlines(), told
     assert running.returncode == 0
+
+
+def test_all_that_one_process_started(device: Device, to: Path) -> None:
+    """It shares no GPU itself."""
+    told = device.folder / "told"
+    command, env = small(device, told)
+    line = f"({shlex.join(command)}) & ({shlex.join(command)}) & wait"
+    started = [subprocess.Popen(["sh", "-c", line], env=env, stdout=subprocess.PIPE, text=True)]
+    device.started += started
+    assert started[0].stdout
+    assert [started[0].stdout.readline() for _ in range(2)] == ["here\n"] * 2
+    done = pump(device, "checkpoint", str(started[0].pid), str(to), "--end")
+    assert done.returncode == 0, done.stderr
+    started[0].communicate()
+    with restarted(device, to) as running:
+        device.wait_for(2)
+        told.touch()
+        out, said = running.communicate(timeout=PATIENCE_S)
+    assert (running.returncode, out) == (0, f"{HOLDS_EACH}\n" * 2), said
 
 
 def test_its_number_is_taken(device: Device, to: Path) -> None:
