@@ -123,8 +123,10 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
         if (!pager_wait_for_answer(d, &wish)) {
             bool progressed = progress_ns != d->monitor.progress_ns;
             progress_ns = d->monitor.progress_ns;
-            if (progressed && insists(d, op))
+            if (insists(d, op) && (progressed || wish.what == PATIENCE_WISH)) { /* since, or still */
+                wish.what = PATIENCE_NEED;
                 continue;
+            }
             log_debug("device %d: nothing moves: an operation runs without its pages", d->ordinal);
             run_at_once(d, op, w);
             pager_wake(d);
