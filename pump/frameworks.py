@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pump.preload import joined
+from pump.regular import open_regular
 from pump.sizes import MIB, parse_memory
 
 Version = tuple[int, ...]
@@ -26,6 +27,7 @@ SETTINGS = {
     "jax": {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
 }
 """Of a distribution, by how its name begins."""
+LIBRARIES, PACKAGES = ("lib", "lib64"), ("site-packages", "dist-packages")
 HEAP, GRAPHS = "--xla_multiheap_size_constraint_per_heap", "--xla_gpu_enable_command_buffer"
 HEAP_PARTS = 16
 HEAP_LEAST, HEAP_UNKNOWN, HEAP_MOST = 64 * MIB, 256 * MIB, (1 << 31) - 1
@@ -36,8 +38,12 @@ SHORT = ("ULMS_GPU_MEMORY", "ULMS_GPU_MEMORY_FACTOR", "ULMS_SHARE")
 def is_short(options: Mapping[str, str], base: Mapping[str, str]) -> bool:
     """Whether the user said that there is less memory than the GPU has."""
     both = {**base, **options}
-    moves = both.get("ULMS_BACKEND", "auto").lower() not in ("observe", "off")
-    return moves and any(both.get(name) for name in SHORT)
+    return moves(both) and any(both.get(name) for name in SHORT)
+
+
+def moves(variables: Mapping[str, str]) -> bool:
+    """Whether the backend moves memory, and shares."""
+    return variables.get("ULMS_BACKEND", "auto").lower() not in ("observe", "off")
 
 
 def chosen(
@@ -89,16 +95,44 @@ def xla_flags(own: str, variables: Mapping[str, str]) -> str:
 
 def folders(command: Sequence[str], base: Mapping[str, str]) -> list[Path]:
     """Where the packages of the command's Python lie."""
-    python = interpreter(command[0], base.get("PATH"))
+    python = project_python(command, base) or interpreter(command[0], base.get("PATH"))
     found = [Path(path) for path in base.get("PYTHONPATH", "").split(":") if path]
     if python:
-        libraries = [python.parent.parent / "lib", python.parent.parent / "local" / "lib"]
-        for library in libraries:
-            found += [
-                *library.glob("python3*/site-packages"),
-                *library.glob("python3*/dist-packages"),
-            ]
+        root = python.parent.parent
+        roots = [*user_roots(root, base), root, root / "local"]
+        found += [
+            folder
+            for at in roots
+            for library in LIBRARIES
+            for packages in PACKAGES
+            for folder in at.glob(f"{library}/python3*/{packages}")
+        ]
     return found
+
+
+def user_roots(root: Path, base: Mapping[str, str]) -> list[Path]:
+    """Where `pip install --user` puts them, if a Python that lies there looks: not in a virtual
+    environment.
+    """
+    if base.get("PYTHONNOUSERSITE") or (root / "pyvenv.cfg").exists():
+        return []
+    if own := base.get("PYTHONUSERBASE"):
+        return [Path(own)]
+    return [Path(home) / ".local"] if (home := base.get("HOME")) else []
+
+
+def project_python(command: Sequence[str], base: Mapping[str, str]) -> Path | None:
+    """The Python that `uv run` takes: that of the project which this folder belongs to."""
+    if Path(command[0]).name != "uv" or "run" not in command[1:]:
+        return None
+    here = Path.cwd()
+    folders = [at for at in (here, *here.parents) if (at / "pyproject.toml").exists()][:1]
+    places = [at / base.get("UV_PROJECT_ENVIRONMENT", ".venv") for at in folders]
+    if not folders:
+        places = [Path(own)] if (own := base.get("VIRTUAL_ENV")) else []
+        places += [at / ".venv" for at in (here, *here.parents)]
+    pythons = (at / "bin" / "python" for at in places)
+    return next((python for python in pythons if python.exists()), None)
 
 
 def interpreter(program: str, path: str | None) -> Path | None:
@@ -115,7 +149,7 @@ def interpreter(program: str, path: str | None) -> Path | None:
 def first_line(path: Path) -> bytes:
     """Empty: what may be run need not be readable."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.readline(4096)
     except OSError:
         return b""

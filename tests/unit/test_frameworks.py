@@ -1,12 +1,14 @@
 """What `pump run` sets for the frameworks that are there."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pump.frameworks import GRAPHS, HEAP, chosen, interpreter, is_short
+from pump import frameworks
+from pump.frameworks import GRAPHS, HEAP, chosen, first_line, interpreter, is_short
 from pump.sizes import MIB
 
 pytestmark = pytest.mark.unit
@@ -101,6 +103,44 @@ def test_a_script_runs_in_the_python_that_it_names(python: Path, tmp_path: Path)
     assert interpreter("torchrun", str(tmp_path / "bin")) is None
 
 
+def test_a_pipe_that_may_be_run_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o755)
+    assert first_line(tmp_path / "pipe") == b""
+
+
+@pytest.mark.parametrize("place", ["lib64/python3.11/site-packages", "home", "base"])
+def test_packages_that_lie_elsewhere_are_found(python: Path, tmp_path: Path, place: str) -> None:
+    """As on Fedora, and after `pip install --user`."""
+    user = ".local/lib/python3.11/site-packages"
+    base = {"HOME": str(tmp_path)} if place == "home" else {}
+    base |= {"PYTHONUSERBASE": str(tmp_path / ".local")} if place == "base" else {}
+    folder = tmp_path / (user if base else place)
+    (folder / "jax_cuda13_plugin-0.10.2.dist-info").mkdir(parents=True)
+    assert "XLA_FLAGS" in chosen([str(python)], {}, base)
+    if base:
+        assert chosen([str(python)], {}, {**base, "PYTHONNOUSERSITE": "1"}) == {}
+        (tmp_path / "pyvenv.cfg").touch()
+        assert chosen([str(python)], {}, base) == {}
+
+
+@pytest.mark.parametrize("named", ["", "env"])
+def test_uv_runs_the_python_of_its_project(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    install(python, "jax_cuda13_plugin-0.10.2")
+    project = tmp_path / "project"
+    (project / "below").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    (project / (named or ".venv")).symlink_to(tmp_path)
+    monkeypatch.chdir(project / "below")
+    base = {"PATH": "", "UV_PROJECT_ENVIRONMENT": named} if named else {"PATH": ""}
+    assert "XLA_FLAGS" in chosen(["uv", "run", "train.py"], {}, base)
+    assert chosen(["uv", "tool", "train.py"], {}, base) == {}
+    (project / "pyproject.toml").rename(project / "other")
+    found = chosen(["uv", "run", "train.py"], {}, {"PATH": "", "VIRTUAL_ENV": str(tmp_path)})
+    assert "XLA_FLAGS" in found
+
+
 def test_a_program_that_cannot_be_read_runs_in_the_first_python(
     python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +148,9 @@ def test_a_program_that_cannot_be_read_runs_in_the_first_python(
     program.write_bytes(b"\x7fELF")
     program.chmod(0o711)
     (tmp_path / "bin" / "python3").symlink_to(python)
-    monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError))
+    monkeypatch.setattr(
+        frameworks, "open_regular", lambda _: (_ for _ in ()).throw(PermissionError)
+    )
     assert interpreter("train", str(tmp_path / "bin")) == tmp_path / "bin" / "python3"
 
 
