@@ -24,6 +24,8 @@ struct ulms_option {
 size_t ulms_option_count(void);
 /* NULL when i is past the last. */
 const struct ulms_option *ulms_option(size_t i);
+/* NULL: the text is accepted as ULMS_SHARE; else what is accepted in the place of what is wrong. */
+const char *ulms_share_accepts(const char *text);
 
 /* --- kernels --- */
 

@@ -1,5 +1,6 @@
 """`ulms.so` through its C interface (csrc/ulms.h), by cffi."""
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,6 +64,13 @@ def option_rows() -> list[Option]:
 def default_of(name: str) -> str:
     """What an option is where nobody sets it. Raises StopIteration for what is none."""
     return next(option.default for option in option_rows() if option.name == name)
+
+
+def share_accepts(words: str) -> str:
+    """What ulms.so accepts in the place of what is wrong with a value of ULMS_SHARE; "": nothing
+    is.
+    """
+    return text(library().ulms_share_accepts(os.fsencode(words)))
 
 
 def text(pointer: Any) -> str:

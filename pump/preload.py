@@ -3,9 +3,13 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pump import paths
+
+PATHS = ("ULMS_TRACE", "ULMS_STATS", "ULMS_SHARE_DIR", "ULMS_FILE_DIR")
+"""Options that name a place, where ulms.so looks once CUDA starts, maybe in another folder."""
 
 
 class Preloaded(NamedTuple):
@@ -41,11 +45,21 @@ def preload(
     library = str(paths.library())
     if any(separator in library for separator in " :"):
         raise ValueError(f"LD_PRELOAD cannot hold a path with a space or a colon: {library}")
-    variables = dict(options)
+    variables = {**fixed(base), **options}
     if emulator:
         variables["LD_LIBRARY_PATH"] = joined(str(paths.emulator_dir()), base, "LD_LIBRARY_PATH")
     variables["LD_PRELOAD"] = joined(library, base, "LD_PRELOAD")
     return Preloaded(tuple(command), variables)
+
+
+def fixed(base: Mapping[str, str]) -> dict[str, str]:
+    """The places that an environment names as seen from this folder, in full."""
+    named = {name: base.get(name, "") for name in PATHS}
+    return {
+        name: str(Path(value).absolute())
+        for name, value in named.items()
+        if value and not value.startswith("/") and (name != "ULMS_STATS" or "/" in value)
+    }
 
 
 def joined(first: str, base: Mapping[str, str], variable: str) -> str:

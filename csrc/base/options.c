@@ -95,6 +95,11 @@ static bool parse_policy(const char *text, struct options *o) {
     return good;
 }
 
+const char *ulms_share_accepts(const char *text) {
+    struct share_option s;
+    return settings_read(text, s.name, &s.settings);
+}
+
 static bool parse_share(const char *text, struct options *o) {
     struct share_option s;
     bool good = settings_read(text, s.name, &s.settings) == NULL;

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pump import frameworks
@@ -53,6 +54,7 @@ class Run:
             from pump.share import broker
 
             options |= {"ULMS_SHARE": args.share, "ULMS_SHARE_DIR": str(broker.folder())}
+        refuse_unless_shared(args.share, {**os.environ, **options})
         program = prepared(args, options)
         short = args.frameworks == "auto" and frameworks.is_short(options, os.environ)
         if short or args.frameworks == "always":
@@ -66,6 +68,23 @@ class Run:
         if args.share is not None and not args.print:
             start_broker()
         return become(program, args.print)
+
+
+def refuse_unless_shared(asked: str | None, variables: Mapping[str, str]) -> None:
+    """A program whose settings ulms.so does not accept, or that moves nothing, would run without
+    sharing. asked: with --share. Raises UsageError.
+    """
+    words = variables.get("ULMS_SHARE", "") if asked is None else asked
+    if asked is None and not words:
+        return
+    from pump import binding
+
+    if accepts := binding.share_accepts(words):
+        name = "ULMS_SHARE=" if asked is None else "--share "
+        raise UsageError(f"{name}{words}: {accepts} is accepted")
+    if asked is not None and not frameworks.moves(variables):
+        backend = variables["ULMS_BACKEND"]
+        raise UsageError(f"--share {words}: nothing is shared with the backend {backend}")
 
 
 def start_broker() -> None:

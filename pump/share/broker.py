@@ -31,9 +31,9 @@ class ShareError(RuntimeError):
 def folder() -> Path:
     """Where programs of this user meet, as `share/address.c` says it."""
     if named := os.environ.get("ULMS_SHARE_DIR"):
-        return Path(named)
+        return Path(named).absolute()
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(runtime) / "ulms"
+        return Path(runtime).absolute() / "ulms"
     return Path(f"/tmp/ulms-{os.getuid()}")
 
 

@@ -12,6 +12,7 @@ from pump import paths
 from pump.cli import main, program
 from pump.cli.trace import VERBS
 from pump.preload import joined, preload
+from pump.share import broker
 from pump.sizes import GIB, MIB, format_size, parse_memory, parse_size, write_size
 from tests.conftest import PATIENCE_S
 
@@ -94,6 +95,13 @@ def test_the_emulator_is_found_first() -> None:
         (["--memory", "lots", "--", "true"], "--memory: `lots` is not a size"),
         (["--memory", "0", "--", "true"], "--memory: `0` is not a size"),
         (["--memory", "8", "--", "true"], "--memory: `8` would be bytes: write the unit, as in"),
+        (["--share", "a,most=1", "--", "true"], "--share a,most=1: a setting named request, "),
+        (["--share", "", "--", "true"], "--share : a name of letters, digits and ._-/"),
+        (["--share", "\udcff", "--", "true"], "--share ?: a name of letters"),
+        (
+            ["--share", "a", "--backend", "OBSERVE", "--", "true"],
+            "--share a: nothing is shared with the backend observe",
+        ),
         (["--"], "no command"),
         ([], "no command"),
     ],
@@ -105,6 +113,42 @@ def test_wrong_usage_is_one_line_and_status_2(
     error = capsys.readouterr().err
     assert error.startswith(f"pump: {complaint}")
     assert error.count("\n") == 1
+
+
+def test_what_the_environment_says_of_sharing_is_looked_at_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ULMS_SHARE", "a,limit=2")
+    assert main(["run", "--print", "--", "true"]) == 2
+    assert capsys.readouterr().err.startswith("pump: ULMS_SHARE=a,limit=2: a part of GPU time ")
+    monkeypatch.setenv("ULMS_SHARE", "a")
+    monkeypatch.setenv("ULMS_BACKEND", "off")
+    printed(capsys, "--", "true")
+    assert main(["run", "--share", "a", "--print", "--", "true"]) == 2
+    monkeypatch.setenv("ULMS_SHARE", "")
+    printed(capsys, "--", "true")
+
+
+def test_places_are_named_in_full(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ulms.so looks for them when CUDA starts, which may be in another folder."""
+    here = Path.cwd()
+    for name in ("TRACE", "STATS", "FILE_DIR"):
+        monkeypatch.setenv(f"ULMS_{name}", f"./{name.lower()}-%p")
+    monkeypatch.setenv("ULMS_SHARE_DIR", "meeting")
+    for words in ([], ["--share", "a"]):
+        line = printed(capsys, *words, "--", "true").split()
+        assert f"ULMS_SHARE_DIR={here}/meeting" in line
+        assert f"ULMS_TRACE={here}/trace-%p" in line
+        assert f"ULMS_STATS={here}/stats-%p" in line
+        assert f"ULMS_FILE_DIR={here}/file_dir-%p" in line
+    assert broker.folder() == here / "meeting"
+    monkeypatch.setenv("ULMS_STATS", "on")
+    monkeypatch.setenv("ULMS_TRACE", "/tmp/t")
+    told = printed(capsys, "--", "true")
+    assert "ULMS_STATS" not in told
+    assert "ULMS_TRACE" not in told
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["run", "--backend", "vmn", "--", "true"], []])
@@ -123,7 +167,8 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
 
 
 STARTS = {
-    *("pump", "pump.cli", "pump.frameworks", "pump.paths", "pump.preload", "pump.sizes"),
+    *("pump", "pump.cli", "pump.frameworks", "pump.paths", "pump.preload", "pump.regular"),
+    "pump.sizes",
     *("pump.terminal", "pump.terminal.command", "pump.terminal.hint", "pump.terminal.printable"),
     *("pump.terminal.program", "pump.terminal.status"),
 }
