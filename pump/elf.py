@@ -1,10 +1,13 @@
 """What a shared library exports, read from its file: loading it would start it."""
 
 import mmap
+import re
 import struct
 from pathlib import Path
 
 import numpy as np
+
+from pump.regular import open_regular
 
 # The ELF specification: the header, section headers and symbols of 64-bit little-endian files.
 HEADER = struct.Struct("<4sBB34xQ10xHHH")
@@ -34,7 +37,7 @@ def exported_functions(path: Path) -> set[str]:
 
     Raises OSError, and ValueError for what is no 64-bit little-endian ELF file.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         head = data[: HEADER.size].ljust(HEADER.size, b"\0")
         magic, word, order, sections_at, size, count, _ = HEADER.unpack(head)
         if (magic, word, order) != (
@@ -53,6 +56,12 @@ def exported_functions(path: Path) -> set[str]:
                 strings[at : strings.index(b"\0", at)].decode() for at in defined["name"].tolist()
             )
         return names
+
+
+def glibc_needed(library: Path) -> tuple[int, ...]:
+    """The oldest glibc that has all symbols which the library names."""
+    named = re.findall(rb"\0GLIBC_(\d+(?:\.\d+)+)(?=\0)", library.read_bytes())
+    return max(tuple(map(int, version.decode().split("."))) for version in named)
 
 
 def _content(data: mmap.mmap, section: np.void) -> bytes:

@@ -24,6 +24,12 @@ def open_regular(path: Path, *, links: bool = True) -> BinaryIO:
         raise
 
 
+def read_regular(path: Path) -> bytes:
+    """What a file holds. Raises OSError, also for what is no regular file."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def read_own(path: Path, most: int) -> bytes:
     """What this user's file holds; root reads everybody's. Raises OSError for a file that is
     another's, that holds more than `most` bytes, or that is none but a link.

@@ -2,12 +2,12 @@
 
 import argparse
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from pump import paths
+from pump.elf import glibc_needed
 from pump.share.broker import folder
 from pump.terminal.command import reading
 
@@ -71,9 +71,3 @@ def mount(outside: Path, inside: str, access: str) -> dict[str, Any]:
     """A bind mount."""
     options = [access, "nosuid", "nodev", "bind"]
     return {"hostPath": str(outside), "containerPath": inside, "options": options}
-
-
-def glibc_needed(library: Path) -> tuple[int, ...]:
-    """The oldest glibc that has all symbols which the library names."""
-    named = re.findall(rb"\0GLIBC_(\d+(?:\.\d+)+)(?=\0)", library.read_bytes())
-    return max(tuple(map(int, version.decode().split("."))) for version in named)

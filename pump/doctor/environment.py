@@ -41,9 +41,13 @@ def findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     yield from neighbour_findings(preloaded(variables))
     yield from option_findings(variables)
     yield from framework_findings(variables)
-    trace = variables.get("ULMS_TRACE")
-    if trace:
+    if trace := variables.get("ULMS_TRACE"):
         yield trace_finding(trace)
+    stats = variables.get("ULMS_STATS", "")
+    if "/" in stats:
+        yield stats_finding(stats)
+    if folder := variables.get("ULMS_FILE_DIR"):
+        yield folder_finding(folder)
 
 
 def preloaded(variables: Mapping[str, str]) -> list[str]:
@@ -111,12 +115,14 @@ def option_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
 
 def framework_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Do settings of frameworks keep memory from moving?"""
+    if variables.get("ULMS_BACKEND", "").lower() == "vmm":
+        return
     for name in PYTORCH_ALLOCATOR:
         if re.search(r"expandable_segments\s*:\s*true", variables.get(name, ""), re.IGNORECASE):
             yield note(
                 "PyTorch",
-                f"{name} has expandable_segments: such memory stays on the device",
-                "leave it out, so that memory can move",
+                f"{name} has expandable_segments: such memory moves only with vmm",
+                "leave it out, or choose --backend vmm",
             )
 
 
@@ -152,9 +158,35 @@ def run(
     )
 
 
+def path_of(text: str) -> Path:
+    """A place that an option names."""
+    return Path(text.replace("%p", str(os.getpid())))
+
+
+def stats_finding(text: str) -> Finding:
+    """Can counters be shown there?"""
+    path = path_of(text)
+    advice = "name another file in ULMS_STATS, or say on"
+    if path.exists() or path.is_symlink():
+        return problem("counters", f"{text} exists already", f"remove it, or {advice}")
+    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        return problem("counters", f"{text} cannot be written", advice)
+    return ok("counters", text)
+
+
+def folder_finding(text: str) -> Finding:
+    """Can files of host memory be made there?"""
+    path = path_of(text)
+    if not path.is_dir():
+        return problem("files", f"{text} is no folder", "make it, or name another in ULMS_FILE_DIR")
+    if not os.access(path, os.W_OK | os.X_OK):
+        return problem("files", f"{text} cannot be written", "name another in ULMS_FILE_DIR")
+    return ok("files", text)
+
+
 def trace_finding(text: str) -> Finding:
     """Can a trace be written there?"""
-    path = Path(text.replace("%p", str(os.getpid())))
+    path = path_of(text)
     if path.is_dir():
         return problem("trace", f"{text} is a directory", "name a file in ULMS_TRACE")
     if path.is_symlink() or (path.exists() and not path.is_file()):

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pump import paths
 from pump.doctor.finding import Finding, note, ok, problem
+from pump.elf import glibc_needed
 from pump.sizes import MIB, format_size
 
-OLDEST_GLIBC = (2, 28)
 SHARED_MEMORY = Path("/dev/shm")
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 NO_LIMIT = 1 << 60  # bytes: cgroups write "none" as a huge number
@@ -23,6 +24,7 @@ class Clues:
     wsl: bool
     device_nodes: bool
     glibc: tuple[int, ...]  # () where the C library is another
+    glibc_needed: tuple[int, ...]  # by the library
     shared_memory: int | None  # free; None when it cannot be written
     host_memory: int  # that processes here may use
 
@@ -34,6 +36,7 @@ class Clues:
             wsl="microsoft" in platform.release().lower(),
             device_nodes=Path("/dev/nvidiactl").exists(),
             glibc=glibc_version(),
+            glibc_needed=glibc_needed(paths.library()),
             shared_memory=free_shared_memory(),
             host_memory=host_memory(),
         )
@@ -71,8 +74,8 @@ def findings(clues: Clues, device_memory: int) -> Iterator[Finding]:
     version = ".".join(map(str, clues.glibc))
     if not clues.glibc:
         yield problem("C library", "not the GNU C library", "use a distribution with glibc")
-    elif clues.glibc < OLDEST_GLIBC:
-        oldest = ".".join(map(str, OLDEST_GLIBC))
+    elif clues.glibc < clues.glibc_needed:
+        oldest = ".".join(map(str, clues.glibc_needed))
         yield problem("C library", f"glibc {version}", f"glibc {oldest} or newer is needed")
     else:
         yield ok("C library", f"glibc {version}")

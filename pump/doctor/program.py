@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pump.doctor.finding import Finding, note, ok, problem
+from pump.regular import read_regular
 
 # Of the ELF header: machine at 18; program headers' offset at 32, size at 54, count at 56.
 ELF_HEADER_BYTES = 64
@@ -25,12 +26,15 @@ def findings(command: str) -> Iterator[Finding]:
     if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
         yield problem(command, "runs with another user's rights: LD_PRELOAD is ignored", "copy it")
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         yield note(command, f"cannot be read: {error.strerror}")
         return
     if content[:2] == b"#!":
         line = content[2:].split(b"\n", 1)[0].decode(errors="replace").strip()
+        if not line:
+            yield problem(command, "its first line names no interpreter", "write it: #!/bin/sh")
+            return
         yield note(
             command, f"a script for {line}", f"ask about that: pump doctor {line.split()[0]}"
         )

@@ -1,5 +1,6 @@
 """`pump doctor`: each finding from plain facts."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ HERE = machine.Clues(
     wsl=False,
     device_nodes=False,
     glibc=(2, 36),
+    glibc_needed=(2, 17),
     shared_memory=GIB,
     host_memory=64 * GIB,
 )
@@ -85,14 +87,15 @@ def test_a_device_without_concurrent_managed_access_is_noted() -> None:
 
 
 def test_a_good_machine_is_ok() -> None:
-    assert set(levels(list(machine.findings(HERE, 40 * GIB)))) == {Level.OK}
+    for clues in (HERE, changed(glibc=HERE.glibc_needed)):
+        assert set(levels(list(machine.findings(clues, 40 * GIB)))) == {Level.OK}
 
 
 @pytest.mark.parametrize(
     ("clues", "device_memory", "subject", "level"),
     [
         (changed(glibc=()), 0, "C library", Level.PROBLEM),
-        (changed(glibc=(2, 17)), 0, "C library", Level.PROBLEM),
+        (changed(glibc=(2, 16)), 0, "C library", Level.PROBLEM),
         (changed(shared_memory=None), 0, "/dev/shm", Level.PROBLEM),
         (changed(shared_memory=4096), 0, "/dev/shm", Level.PROBLEM),
         (HERE, 80 * GIB, "host memory", Level.NOTE),
@@ -108,7 +111,7 @@ def test_what_a_machine_lacks_is_found(
 
 def test_this_machine_is_described() -> None:
     clues = machine.Clues.gather()
-    assert clues.glibc >= machine.OLDEST_GLIBC
+    assert clues.glibc >= clues.glibc_needed
     assert clues.host_memory > 0
 
 
@@ -134,6 +137,7 @@ def test_other_preloaded_libraries_are_judged(library: str, level: Level) -> Non
         ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False,max_split_size_mb:64"}, 0),
         ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64,expandable_segments:True"}, 1),
         ({"PYTORCH_ALLOC_CONF": "expandable_segments: true"}, 1),
+        ({"PYTORCH_ALLOC_CONF": "expandable_segments:True", "ULMS_BACKEND": "VMM"}, 0),
     ],
 )
 def test_settings_that_keep_memory_from_moving_are_noted(
@@ -148,6 +152,21 @@ def test_trace_paths_are_looked_at(tmp_path: Path) -> None:
     assert environment.trace_finding(str(tmp_path / "t.%p")).level is Level.OK
     assert environment.trace_finding(str(tmp_path)).level is Level.PROBLEM
     assert environment.trace_finding("/no/such/directory/t").level is Level.PROBLEM
+
+
+def test_places_of_counters_and_files_are_looked_at(tmp_path: Path) -> None:
+    def judge(**variables: str) -> list[Finding]:
+        found = environment.findings({f"ULMS_{name}": text for name, text in variables.items()})
+        return [each for each in found if each.subject in ("counters", "files")]
+
+    taken = tmp_path / "taken"
+    taken.touch()
+    good = judge(STATS=f"{tmp_path}/%p", FILE_DIR=str(tmp_path))
+    assert levels(good) == [Level.OK, Level.OK]
+    bad = judge(STATS="/no/such/directory/s", FILE_DIR="/no/such/directory")
+    bad += judge(STATS=str(taken), FILE_DIR=str(taken))
+    assert levels(bad) == [Level.PROBLEM] * 4
+    assert judge(STATS="on") == []
 
 
 def test_programs_are_judged(tmp_path: Path) -> None:
@@ -170,4 +189,7 @@ def test_programs_are_judged(tmp_path: Path) -> None:
     assert "machine 8, 64 bits" in judge(bytes(foreign)).text
     assert judge(b"#!/bin/sh\nexit\n").advice == "ask about that: pump doctor /bin/sh"
     assert judge(b"text").level is Level.PROBLEM
+    assert "names no interpreter" in judge(b"#! \n").text
+    os.mkfifo(tmp_path / "pipe", 0o755)
+    assert "is no regular file" in next(iter(program.findings(str(tmp_path / "pipe")))).text
     assert next(iter(program.findings("no-such-program"))).level is Level.PROBLEM
