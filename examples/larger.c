@@ -1,6 +1,6 @@
 /* Fills more memory than a budget lets it keep, adds to each array the one before it, and looks at every number.
  *
- *     cc examples/larger.c -o larger -l:libcuda.so.1
+ *     cc examples/larger.c -o larger -L"$(pump lib --emulator)" -l:libcuda.so.1
  *     pump run --memory 1GiB -- ./larger 8 256 <examples/axpy.ptx    # 8 arrays of 256 MiB */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 """The programs of `examples/`, run as their first lines say: on the emulated device or on a GPU."""
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pump.paths import emulator_dir
 from tests.conftest import PATIENCE_S, ROOT
 
 FOLDER = ROOT / "examples"
 PUMP = (sys.executable, "-m", "pump")
+COMPILE = re.compile(r"^ \* +(cc .*)$", re.MULTILINE)
 LOSS = re.compile(r"step (\d+): loss ([^,]+), ")
 
 
@@ -47,8 +48,9 @@ class Place:
     def larger(self, memory: str, backend: str, *sizes: str) -> subprocess.CompletedProcess[str]:
         """`larger.c`, with so much memory; with log lines."""
         program = self.folder / "larger"
-        compiler = ["cc", "-Wall", "-Wextra", "-Werror", f"-L{emulator_dir()}"]
-        self.run(*compiler, FOLDER / "larger.c", "-o", program, "-l:libcuda.so.1")
+        (command,) = COMPILE.findall((FOLDER / "larger.c").read_text(encoding="utf-8"))
+        command = command.replace("examples/", f"-Wall -Wextra -Werror {FOLDER}/")
+        self.run("sh", "-c", f'pump() {{ {shlex.join(PUMP)} "$@"; }}; {command}')
         run = [*PUMP, "run", *self.options, "--memory", memory, "--backend", backend]
         kernel = (FOLDER / "axpy.ptx").read_text(encoding="utf-8")
         return self.run(*run, "--log", "INFO", "--", program, *sizes, stdin=kernel)
