@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pump import paths
+from pump.regular import read_regular
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def kernels(path: Path, architecture: int) -> list[Kernel]:
         found.append(Kernel(*head, words(k.reads), words(k.writes)))
 
     callback = ffi().callback("ulms_kernel_told", told)
-    data = path.read_bytes()
+    data = read_regular(path)
     library().ulms_kernels(ffi().from_buffer(data), len(data), architecture, callback, ffi().NULL)
     return found
 

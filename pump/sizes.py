@@ -4,19 +4,20 @@ import re
 
 KIB, MIB, GIB, TIB = (1 << shift for shift in (10, 20, 30, 40))
 
+MOST = 1 << 64
 _UNITS = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}
 
 
 def parse_size(text: str) -> int:
     """Bytes meant by `8GiB`, `512M`, `1.5g` or `1073741824`; units are powers of 1024.
 
-    Raises ValueError for anything else and for sizes under one byte.
+    Raises ValueError for anything else, and for sizes under one byte or of more than 64 bits.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:i?b)?", text.strip().lower())
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if size < 1:
+    size = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 1 <= size < MOST:
         raise ValueError(f"`{text}` is not a size: write it like 8GiB, 512MiB or 1073741824")
-    return size
+    return int(size)
 
 
 def parse_memory(text: str) -> int:

@@ -29,6 +29,7 @@ from pump.predict.systems import BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.sequence import SequenceError
 from pump.terminal.command import UsageError, reading
 from pump.terminal.completion import Completion
+from pump.terminal.number import number
 from pump.terminal.program import Program
 from pump.terminal.render import console
 from pump.terminal.tables import table
@@ -67,7 +68,7 @@ class Compare:
         parser.add_argument("after", type=Path, metavar="B.json")
         parser.add_argument(
             "--noise",
-            type=float,
+            type=number(0),
             default=compare.NOISE,
             metavar="SHARE",
             help="(default: %(default)s)",

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from pump.predict.systems import OVER
+from pump.regular import read_regular
 
 FORMAT = "pump-bench 1"
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
@@ -192,7 +193,7 @@ def read_results(path: Path) -> Results:
     import msgspec  # which a machine that only measures need not have
 
     try:
-        told = msgspec.json.decode(path.read_bytes())
+        told = msgspec.json.decode(read_regular(path))
     except msgspec.DecodeError as error:
         raise FormatError(f"{path} is no JSON ({error}): {WANTED}") from error
     kind = told.get("format") if isinstance(told, dict) else None

@@ -21,6 +21,7 @@ from pump.predict.systems import ALIKE, BY_NAME, DEVICES, GPU, SIM, systems_on
 from pump.sim.link import LINKS
 from pump.terminal.command import UsageError, reading
 from pump.terminal.hint import hint
+from pump.terminal.number import number
 from pump.terminal.render import console, progress_bar
 
 RATIOS = [1.5, 2.0, 3.0]
@@ -66,13 +67,13 @@ class Run:
         programs = parser.add_argument_group("with --device gpu")
         programs.add_argument(
             "--limit",
-            type=float,
+            type=number(0),
             metavar="SECONDS",
             help="begin nothing, and stop, after them; no oracle, no bound (see `bound`)",
         )
         programs.add_argument(
             "--patience",
-            type=float,
+            type=number(0),
             metavar="SECONDS",
             help="a run that takes longer has failed (default: 900)",
         )

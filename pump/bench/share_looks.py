@@ -10,6 +10,7 @@ from typing import Any
 
 from pump.bench.row import FormatError
 from pump.bench.share_tests import HBM, LAYER, MACHINE, STEP_NS
+from pump.regular import read_regular
 from pump.sim.peers import policy_for
 from pump.sim.resident import decoder, training
 from pump.sim.tenants import Sharing, Tenant
@@ -79,7 +80,7 @@ def recorded(path: Path) -> Looks:
     at: dict[float, dict[int, Seen]] = {}
     names: dict[int, str] = {}
     try:
-        lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(text) for text in read_regular(path).decode().splitlines()]
         told = [(line["time"], line["tenant"]) for line in lines if "tenant" in line]
         for s, one in told:
             if one["gpu"] == told[0][1]["gpu"]:

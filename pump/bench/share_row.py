@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pump.bench.row import FormatError
+from pump.regular import read_regular
 
 
 class Bar(NamedTuple):
@@ -125,7 +126,7 @@ def read_rows(path: Path) -> tuple[dict[str, str], list[Row]]:
     import msgspec  # which a machine that only measures need not have
 
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=File)
+        found = msgspec.json.decode(read_regular(path), type=File)
     except msgspec.DecodeError as error:
         raise FormatError(f"{path} holds no rows of sharing ({error})") from error
     return found.machine, found.rows

@@ -14,11 +14,13 @@ from pump.binding import Kernel
 from pump.cli.recording import open_trace
 from pump.coverage import STATUSES, Function
 from pump.terminal.command import UsageError
+from pump.terminal.number import whole
 from pump.terminal.render import Name, console
 from pump.terminal.tables import table
 
 EVERY_WORD = 512
 """Words that the parameters of a kernel may have."""
+ARCHITECTURE_MOST = 9999
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Hooks:
         )
         parser.add_argument(
             "--architecture",
-            type=int,
+            type=whole(0, ARCHITECTURE_MOST),
             default=0,
             metavar="N",
             help="only kernels for it: 90 is sm_90",

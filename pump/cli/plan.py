@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from math import inf
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +15,7 @@ from pump.paths import trace_name
 from pump.predict import plan, plots
 from pump.predict.roofline import bytes_ms, peaks, recorder
 from pump.predict.systems import OVER
+from pump.regular import open_regular
 from pump.sim.hardware import (
     GPUS,
     INTERCONNECTS,
@@ -28,9 +28,12 @@ from pump.sim.link import FIGURES, LINKS, figure
 from pump.sim.sequence import Sequence, SequenceError
 from pump.sizes import format_size, parse_memory
 from pump.terminal.command import UsageError, reading
+from pump.terminal.number import number
 from pump.terminal.progress import Runs
 from pump.terminal.render import console, progress_bar
 from pump.terminal.tables import table
+
+LEAST_MS = 0.001
 
 
 class Plan:
@@ -66,7 +69,7 @@ class Plan:
         )
         parser.add_argument(
             "--step-ms",
-            type=positive,
+            type=number(LEAST_MS),
             default=0.0,
             metavar="MS",
             help="what a step takes from end to end where everything fits, untraced (default: what"
@@ -81,7 +84,7 @@ class Plan:
     def step(self, args: argparse.Namespace) -> Sequence:
         """The step whose time is predicted. Raises UsageError."""
         if args.trace:
-            with reading(), args.trace.open("rb"):  # before what else is missing
+            with reading(), open_regular(args.trace):  # before what else is missing
                 pass
         if not args.trace or not (args.memory or args.gpu):
             raise UsageError("plan needs a TRACE, and --memory or --gpu: how much there will be")
@@ -174,17 +177,6 @@ def size_of(text: str) -> int:
         return parse_memory(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def positive(text: str) -> float:
-    """A number above 0. Raises ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < inf:
-        raise argparse.ArgumentTypeError(f"'{text}': milliseconds, such as 16.5")
-    return number
 
 
 def slower_step(sequence: Sequence) -> list[str]:

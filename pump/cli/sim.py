@@ -20,9 +20,12 @@ from pump.sim.simulator import Simulator, settings_for
 from pump.sizes import format_size, parse_size
 from pump.terminal.command import UsageError
 from pump.terminal.hint import hint
+from pump.terminal.number import number, whole
 from pump.terminal.render import console
 from pump.terminal.tables import table
 
+RATIOS = 0.01, 1000.0
+"""Of memory needed to memory there is, at least and at most."""
 ODD = 0.1
 """A step is not settled that takes so much longer or shorter, as a share of the median."""
 
@@ -83,7 +86,7 @@ class Sim:
         parser.add_argument(
             "--over",
             action="append",
-            type=float,
+            type=number(*RATIOS),
             metavar="RATIO",
             help="memory needed : memory there is (again and again; default: 1.5, 2, 3)",
         )
@@ -109,25 +112,27 @@ class Sim:
         )
         parser.add_argument(
             "--tenants",
-            type=int,
+            type=whole(1, TENANTS),
             metavar="N",
             help="play N copies of a sequence at the same time, under the broker's policy and as"
             " whole processes in turns (over: what all need : memory)",
         )
         parser.add_argument(
-            "--turn-ms", type=float, default=0, metavar="MS", help="of tenants (default: chosen)"
+            "--turn-ms",
+            type=number(0),
+            default=0,
+            metavar="MS",
+            help="of tenants (default: chosen)",
         )
         parser.add_argument("--json", action="store_true", help="print the rows as JSON")
 
     def runs(self, args: argparse.Namespace) -> list[Run]:
-        """All that were asked for. Raises UsageError for what is no sequence, policy or ratio."""
+        """All that were asked for. Raises UsageError for what is no sequence or policy."""
         names = args.policy or policies()
         if wrong := set(names) - set(policies()):
             known, one = ", ".join(policies()), min(wrong)
             raise UsageError(f"no policy is named {one}: {known}{hint(one, policies())}")
         ratios = args.over or [1.5, 2, 3]
-        if min(ratios) <= 0:
-            raise UsageError("a ratio is more than 0")
         sequences = {trace_name(path): open_step(path, args.each_step) for path in args.files}
         page = page_size(args.page) if args.page else 0
         return [
@@ -157,8 +162,6 @@ class Sim:
 
     def share(self, args: argparse.Namespace, runs: dict[tuple[str, float], Sequence]) -> int:
         """Prints how copies of each sequence share memory."""
-        if args.tenants < 1 or args.tenants > TENANTS or args.turn_ms < 0:
-            raise UsageError(f"from 1 to {TENANTS} tenants, whose turns are no less than 0 ms")
         rows = [
             row
             for (name, over), sequence in runs.items()

@@ -23,6 +23,7 @@ from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.stats import Change, Counter, DeviceMemory, Held, Snapshot, StatsError
 from pump.terminal.command import UsageError
+from pump.terminal.number import number
 from pump.terminal.render import Name, console
 from pump.terminal.tables import table
 
@@ -76,7 +77,11 @@ class Top:
             "--json", action="store_true", help="print an object a line: a program at each look"
         )
         parser.add_argument(
-            "--interval", type=float, default=1.0, metavar="S", help="seconds between looks (1)"
+            "--interval",
+            type=number(SHORTEST_INTERVAL),
+            default=1.0,
+            metavar="S",
+            help="seconds between looks (1)",
         )
 
     def run(self, pid: int | None, before: Look | None = None) -> Look:
@@ -97,10 +102,6 @@ class Top:
 
     def main(self, args: argparse.Namespace) -> int:
         """Prints once, or until interrupted or, with a PID, until that program ends."""
-        if args.interval < SHORTEST_INTERVAL:
-            raise UsageError(
-                f"--interval {args.interval}: {SHORTEST_INTERVAL} s or more is accepted"
-            )
         out = console()
         try:
             look = self.run(args.pid)
@@ -135,6 +136,12 @@ class Top:
         def brief(look: Look) -> RenderableType:
             return page(look, brief=True)
 
+        if out.is_dumb_terminal:  # nothing can be drawn over
+            out.print(brief(look))
+            for now in self.later(look, args):
+                out.print(brief(now))
+                look = now
+            return look
         with Live(brief(look), console=out, screen=True, auto_refresh=False) as live:
             for now in self.later(look, args):
                 live.update(brief(now), refresh=True)

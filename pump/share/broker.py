@@ -139,7 +139,7 @@ def status(at: Path) -> dict[str, Any]:
 
 def configure(at: Path, words: str) -> None:
     """Changes a group: `NAME,key=value,...`, as after `--share`. Raises ShareError."""
-    text = words.encode()
+    text = os.fsencode(words)
     if len(text) >= _C.SHARE_TEXT_MAX:
         raise ShareError(f"{words}: fewer than {_C.SHARE_TEXT_MAX} letters are accepted")
     with _connect(at) as asks:
@@ -154,7 +154,7 @@ def suspend(
     the folder, if one is named. Their context STAYS, LEAVES, which they let go of then, or IS_BACK.
     Raises ShareError.
     """
-    text = who.encode()
+    text = os.fsencode(who)
     if len(text) >= _C.SHARE_NAME_MAX:
         raise ShareError(f"{who}: fewer than {_C.SHARE_NAME_MAX} letters are accepted")
     path = os.fsencode(folder)
@@ -195,7 +195,7 @@ def _told(asks: socket.socket, at: Path, words: str) -> None:
     whole = ffi.new("struct share_message *")
     ffi.memmove(whole, answer, min(len(answer), ffi.sizeof(whole[0])))
     if answer and whole.kind == _C.SHARE_REFUSED:
-        raise ShareError(f"{words}: {ffi.string(whole.refused.why).decode()}")
+        raise ShareError(f"{words}: {ffi.string(whole.refused.why).decode(errors='replace')}")
     if answer and (whole.kind, whole.version) != (_C.SHARE_WELCOME, _C.SHARE_VERSION):
         raise ShareError(f"{words}: the broker of {at} is of another version")
 

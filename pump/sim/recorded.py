@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pump import binding
+from pump.regular import open_regular
 from pump.sim.engine import SPARSE, Touch
 from pump.sim.loop import Lives, Told, find_loop, starts_of
 from pump.sim.native import Ran, Times, native_times
@@ -58,7 +59,7 @@ def open_sequence(path: Path, every: bool = False) -> Sequence:
 
 def is_sequence(path: Path) -> bool:
     """A recorded sequence, by how it begins. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
 
 

@@ -16,9 +16,11 @@ If a step leaves other blocks than it found, its repetition begins by putting th
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
+from pump.regular import open_regular
 from pump.sim.engine import READ, UPDATE, WRITE, Touch
 
 FIRST_LINE = "pump-sequence 1"
@@ -166,7 +168,7 @@ def read_sequence(path: Path) -> Sequence:
     steps: list[list[Event]] = []
     names: dict[int, str] = {}
     trusted = False
-    with path.open(encoding="utf-8") as lines:
+    with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as lines:
         if lines.readline().rstrip() != FIRST_LINE:
             raise SequenceError(f"{path} does not begin with `{FIRST_LINE}`")
         for number, line in enumerate(lines, 2):

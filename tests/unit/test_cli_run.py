@@ -332,7 +332,7 @@ def test_memory_without_a_unit_is_at_least_a_mebibyte() -> None:
     assert [parse_memory(text) for text in (str(MIB), "8B", "8 b", "1.5k")] == [MIB, 8, 8, 1536]
 
 
-@given(st.integers(1, 1 << 50))
+@given(st.integers(1, (1 << 44) - 1))
 def test_sizes_are_written_to_be_read(size: int) -> None:
     assert parse_size(write_size(size)) == parse_size(write_size(size << 20)) >> 20 == size
 

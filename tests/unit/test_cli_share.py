@@ -29,6 +29,16 @@ def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixt
     assert said == f"pump: no broker serves {folder}: `pump share start` starts one\n"
 
 
+def test_names_that_are_no_text_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["share", "start"])
+    capsys.readouterr()
+    for words in (["share", "set", "\udcff", "hard"], ["suspend", "\udcff"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err.startswith("pump: ?")
+
+
 def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["share", "start"])
     main(["share", "status"])

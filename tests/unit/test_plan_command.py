@@ -200,13 +200,6 @@ def test_wrong_usage(words: list[str], why: str, capsys: pytest.CaptureFixture[s
     assert f"pump: {why}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("step", ["0", "-3", "nan", "inf", "fast"])
-def test_a_step_takes_some_time(step: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["plan", "no.txt", "--memory", "6GiB", "--step-ms", step])
-    assert "milliseconds, such as 16.5" in capsys.readouterr().err
-
-
 def test_memory_without_a_unit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["plan", "no.txt", "--memory", "6"])
