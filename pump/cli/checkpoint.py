@@ -22,6 +22,7 @@ from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.terminal.command import UsageError
+from pump.terminal.number import number
 from pump.terminal.status import Status
 
 LOOK_S = 0.02
@@ -57,7 +58,11 @@ class Checkpoint:
             help="write its TCP connections as well, instead of refusing where it has any",
         )
         parser.add_argument(
-            "--timeout", type=float, default=60.0, metavar="S", help="seconds for it to leave (60)"
+            "--timeout",
+            type=number(0),
+            default=60.0,
+            metavar="S",
+            help="seconds for it to leave (60)",
         )
         criu_is(parser)
 

@@ -14,6 +14,7 @@ from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.terminal.command import UsageError
+from pump.terminal.number import number
 from pump.terminal.status import Status
 
 LOOK_S = 0.01
@@ -49,7 +50,7 @@ class Suspend:
             help="its context, modules and graphs leave the GPU, too (vmm; driver 570 or newer)",
         )
         parser.add_argument(
-            "--timeout", type=float, default=60.0, metavar="S", help="seconds to wait (60)"
+            "--timeout", type=number(0), default=60.0, metavar="S", help="seconds to wait (60)"
         )
 
     def main(self, args: argparse.Namespace) -> int:
@@ -79,7 +80,7 @@ class Suspend:
         for row in late:
             print(
                 f"pump: {name(row)} has not left after {args.timeout:g} s:"
-                f" {format_size(row['reserved'])} are on the GPU. It stays suspended:"
+                f" {format_size(there(row))} are on the GPU. It stays suspended:"
                 f" `pump resume {args.who}` undoes it",
                 file=sys.stderr,
             )
@@ -131,7 +132,7 @@ class Suspend:
             if now > told + TOLD_S:
                 told = now
                 for row in stay:
-                    goes = f"{format_size(row['reserved'])} to go"
+                    goes = f"{format_size(there(row))} to go"
                     if "away_ns" in row:
                         goes = f"{format_size(row['filed'])} went to the file"
                     print(f"{name(row)}: {goes}", file=sys.stderr)
@@ -220,6 +221,11 @@ def no_room(row: dict[str, Any]) -> str:
         if free < need
         else ""
     )
+
+
+def there(row: dict[str, Any]) -> int:
+    """Bytes that are still on the GPU. It may use less than it has reserved."""
+    return int(min(row["reserved"], row["resident"]))
 
 
 def who_is(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ def number(least: float, most: float = MOST) -> Callable[[str], float]:
         except ValueError:
             found = least - 1
         if not least <= found <= most:  # nor is nan
-            told = f"'{text}': a number from {least:g} to {most:g} is accepted"
+            told = f"'{text}': a number from {least:g} to {most:.10g} is accepted"
             raise argparse.ArgumentTypeError(told)
         return found
 

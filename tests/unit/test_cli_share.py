@@ -159,8 +159,8 @@ def test_who_is_suspended_is_told(
     lease, said = tenant.lease(), capsys.readouterr().err.splitlines()
     assert (lease.suspended, lease.budget, lease.may_issue) == (1, 0, 0)
     assert said[0].startswith(f"train, process {os.getpid()} (")
-    assert said[0].endswith("16.0 GiB to go")
-    assert "has not left after 1.2 s: 16.0 GiB are on the GPU." in said[-1]
+    assert said[0].endswith("3.0 GiB to go")
+    assert "has not left after 1.2 s: 3.0 GiB are on the GPU." in said[-1]
     tenant.says("DRAINED", serial=lease.serial)
     tenant.says("ACKNOWLEDGE", serial=lease.serial, held=GIB)
     tenant.says("REPORT", resident=GIB, stays=GIB, evicted=2 * GIB, away=lease.serial)
