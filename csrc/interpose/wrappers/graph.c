@@ -28,9 +28,11 @@ struct exec {
     struct node *sum; /* of all enabled parts; what a launch touches. NULL: not known */
     size_t parts;
     struct part *part;
+    size_t found;    /* behind the last that was looked for */
     struct cut *cut; /* NULL: none of it would fit alone */
     uint64_t flags;  /* of CUgraphInstantiate_flags */
     bool launched;
+    bool changed;               /* since the sum was made */
     bool unread;                /* not all of its parts could be had */
     bool doubted;               /* some of its parts may do something else, or nothing, by now */
     bool by_device;             /* kernels may launch it, too */
@@ -104,6 +106,7 @@ static struct node *sum_parts(const struct exec *e) {
 static void exec_sum(CUgraphExec handle, struct exec *e) {
     free(e->sum);
     e->sum = sum_parts(e);
+    e->changed = false;
     if (e->sum && e->unread)
         e->sum->flags |= OP_BLIND;
     if (e->sum && e->doubted)
@@ -231,11 +234,23 @@ void exec_made(const CUgraphExec *handle, CUgraph graph, uint64_t flags) {
     keep_copy(e, graph);
 }
 
+/* Programs set many, mostly in order. */
 static struct part *part_of(struct exec *e, CUgraphNode handle) {
-    for (size_t i = 0; i < e->parts; i++)
-        if (e->part[i].handle == handle)
-            return &e->part[i];
+    for (size_t i = 0; i < e->parts; i++) {
+        size_t at = (e->found + i) % e->parts;
+        if (e->part[at].handle != handle)
+            continue;
+        e->found = at + 1;
+        return &e->part[at];
+    }
     return NULL;
+}
+
+/* What only launches use waits for the next: many parts may change before. */
+static void exec_changed(CUgraphExec handle, struct exec *e) {
+    e->changed = true;
+    if (e->by_device)
+        exec_sum(handle, e);
 }
 
 /* The executable graph keeps the handles that it was instantiated with: after an update from another graph it is not
@@ -274,7 +289,7 @@ void exec_set(CUgraphExec handle, CUgraphNode node, CUgraphNodeParams parameters
         free(set);
         e->unread = e->doubted = true;
     }
-    exec_sum(handle, e);
+    exec_changed(handle, e);
 }
 
 void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
@@ -289,7 +304,7 @@ void exec_enable(CUgraphExec handle, CUgraphNode node, bool enabled) {
     else if (e->cut)
         cut_lose(e->cut);
     e->doubted = e->doubted || !enabled;
-    exec_sum(handle, e);
+    exec_changed(handle, e);
 }
 
 /* Whether an update enables what was disabled the driver's documents do not say: it counts as enabled. */
@@ -343,9 +358,11 @@ static CUresult launch_whole(struct exec *e, struct op *op, int variant, CUgraph
 
 CUresult custom_cuGraphLaunch(int variant, CUgraphExec hGraphExec, CUstream hStream) {
     struct op op;
+    struct exec *e = session_on ? hash_get(&execs, (uint64_t)(uintptr_t)hGraphExec) : NULL;
+    if (e && e->changed)
+        exec_sum(hGraphExec, e); /* the trace has it before the launch */
     if (!wrap_open(&op, API_cuGraphLaunch, OP_GRAPH, stream_key(variant, hStream)))
         return REAL(cuGraphLaunch, variant)(hGraphExec, hStream);
-    struct exec *e = hash_get(&execs, (uint64_t)(uintptr_t)hGraphExec);
     bool runs = e && !(op.flags & OP_CAPTURED);
     struct cut *cut = runs ? e->cut : NULL;
     uint16_t unseen = __atomic_load_n(&launched_unseen, __ATOMIC_RELAXED);
