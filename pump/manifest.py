@@ -5,15 +5,21 @@ files. A folder without it is none.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 NAME = "checkpoint.json"
 FORMAT = 1
 AT_ONCE = 8
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 64 << 20
+"""What is summed up as one: several at a time, also of one file."""
+READ_BYTES = 1 << 20
+Sum = tuple[int, list[str]]
+"""Bytes of a file, and the checksum of each of its pieces."""
 
 
 class ManifestError(Exception):
@@ -28,7 +34,7 @@ def write(folder: Path, facts: dict[str, Any], told: Callable[[int], object]) ->
     names = [str(path.relative_to(folder)) for path in paths]
     for path in paths:
         sync(path)
-    files = dict(zip(names, _over(paths, lambda path: _sum_up(path, told)), strict=True))
+    files = dict(zip(names, _sums(paths, told), strict=True))
     found = {"format": FORMAT} | facts | {"files": files}
     text = json.dumps(found | {"sha256": _own_sum(found)}, indent=1) + "\n"
     # the last one: a folder that has it is whole
@@ -75,11 +81,11 @@ def verify(folder: Path, found: dict[str, Any], told: Callable[[int], object]) -
         if now != size:
             raise ManifestError(f"{folder} is damaged: {name} has {now} bytes, and had {size}")
     try:
-        sums = _over([folder / name for name in files], lambda path: _sum_up(path, told))
+        sums = _sums([folder / name for name in files], told)
     except OSError as error:
         raise ManifestError(f"{folder} is damaged: {error}") from error
     for (name, was), now_is in zip(files.items(), sums, strict=True):
-        if list(now_is) != list(was):
+        if list(now_is) != was:
             raise ManifestError(f"{folder} is damaged: {name} has another content")
 
 
@@ -97,18 +103,24 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _over(paths: Iterable[Path], work: Callable[[Path], tuple[int, str]]) -> list[tuple[int, str]]:
-    """hashlib and the disk let other threads run."""
+def _sums(paths: list[Path], told: Callable[[int], object]) -> list[Sum]:
+    """Of each file. Raises OSError."""
+    sizes = [path.stat().st_size for path in paths]
+    starts = [range(0, size, PIECE_BYTES) for size in sizes]
+    of_all = [path for path, of_one in zip(paths, starts, strict=True) for _ in of_one]
+    # hashlib and the disk let other threads run
     with ThreadPoolExecutor(min(AT_ONCE, os.cpu_count() or 1)) as pool:
-        return list(pool.map(work, paths))
+        found = pool.map(partial(_sum_up, told=told), of_all, chain(*starts))
+        return [(size, list(islice(found, len(n)))) for size, n in zip(sizes, starts, strict=True)]
 
 
-def _sum_up(path: Path, told: Callable[[int], object]) -> tuple[int, str]:
-    """Its length and its checksum."""
-    total, digest = 0, hashlib.sha256()
+def _sum_up(path: Path, start: int, told: Callable[[int], object]) -> str:
+    """The checksum of a piece."""
+    digest, left = hashlib.sha256(), PIECE_BYTES
     with path.open("rb", buffering=0) as file:
-        while piece := file.read(PIECE_BYTES):
+        file.seek(start)
+        while left > 0 and (piece := file.read(min(left, READ_BYTES))):
             digest.update(piece)
-            total += len(piece)
+            left -= len(piece)
             told(len(piece))
-    return total, digest.hexdigest()
+    return digest.hexdigest()

@@ -1,5 +1,6 @@
 """What a checkpoint says of itself, and damage of every kind."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ CONTENT = {"images/pages": bytes(range(256)) * 40, "images/empty": b"", "more": 
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A whole checkpoint."""
+    monkeypatch.setattr(manifest, "PIECE_BYTES", 4000)
     made = tmp_path / "made"
     for name, content in CONTENT.items():
         (made / name).parent.mkdir(exist_ok=True, parents=True)
@@ -59,6 +61,14 @@ def test_a_file_of_another_length(folder: Path, name: str) -> None:
     was = len(CONTENT[name])
     with pytest.raises(ManifestError, match=rf"{name} has {was + 1} bytes, and had {was}"):
         verified(folder)
+
+
+def test_each_piece_has_a_sum(folder: Path) -> None:
+    files = manifest.read(folder)["files"]
+    whole = CONTENT["images/pages"]
+    pieces = [whole[at : at + 4000] for at in range(0, len(whole), 4000)]
+    assert files["images/pages"][1] == [hashlib.sha256(piece).hexdigest() for piece in pieces]
+    assert files["images/empty"] == [0, []]
 
 
 @pytest.mark.parametrize("at", [0, 5000, len(CONTENT["images/pages"]) - 1])
