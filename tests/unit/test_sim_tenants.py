@@ -95,4 +95,3 @@ def test_copies_of_a_recorded_step_are_played_by_the_command(
     assert [row["way"] for row in rows] == ["fault", "swap", "broker"]
     fault, swap, broker = (row["total"] for row in rows)
     assert broker > swap > fault > 0.1
-    assert cli.main(["sim", "--tenants", "0", str(path)]) == 2
