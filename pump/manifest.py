@@ -12,6 +12,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from pump.regular import read_regular
+
 NAME = "checkpoint.json"
 FORMAT = 1
 AT_ONCE = 8
@@ -50,10 +52,10 @@ def write(folder: Path, facts: dict[str, Any], told: Callable[[int], object]) ->
 def read(folder: Path) -> dict[str, Any]:
     """What it says. Raises ManifestError."""
     try:
-        found = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        found = json.loads(read_regular(folder / NAME))
     except OSError as error:
         raise ManifestError(f"{folder} is no checkpoint: {NAME}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{folder} is damaged: {NAME} is no JSON") from error
     if not isinstance(found, dict) or not isinstance(found.get("format"), int):
         raise ManifestError(f"{folder} is damaged: {NAME} is not what `pump checkpoint` writes")

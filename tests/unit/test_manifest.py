@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_its_own_text_is_another_one(folder: Path) -> None:
             manifest.read(folder)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "1", '{"format": "1"}', "\udc80"])
+@pytest.mark.parametrize("text", ["[]", "{}", "1", "[" * 100_000, '{"format": "1"}', "\udc80"])
 def test_it_is_something_else(folder: Path, text: str) -> None:
     (folder / NAME).write_text(text, errors="surrogateescape")
     with pytest.raises(ManifestError, match="is damaged"):
@@ -109,6 +110,13 @@ def test_another_format_is_refused(folder: Path) -> None:
     found = json.loads((folder / NAME).read_text())
     (folder / NAME).write_text(json.dumps(found | {"format": 2}))
     with pytest.raises(ManifestError, match="has format 2, and this version of pump reads 1"):
+        manifest.read(folder)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(folder: Path) -> None:
+    (folder / NAME).unlink()
+    os.mkfifo(folder / NAME)
+    with pytest.raises(ManifestError, match=r"is no checkpoint: .* is no regular file"):
         manifest.read(folder)
 
 
