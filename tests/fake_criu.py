@@ -41,6 +41,8 @@ if verb == "dump":
         env = os.environ | {{"CRTOOLS_SCRIPT_ACTION": "post-dump"}}
         if subprocess.run([after("--action-script")], env=env).returncode:
             sys.exit(1)
+        if "kill" in does:
+            fail(does["kill"])
         os.kill(int(after("--tree")), signal.SIGKILL)
 if verb == "restore":
     fail(does.get("restore", ""))

@@ -79,7 +79,10 @@ class Checkpoint:
             with new_folder(args.folder) as folder:
                 return Writing(criu, program, args, folder).run()
         except (ShareError, CriuError, OSError) as error:
-            print(f"pump: {program.name}: no checkpoint: {error}", file=sys.stderr)
+            # CRIU may fail to end what it has written
+            whole = args.end and args.folder.is_dir() and not isinstance(error, OSError)
+            lacks = f"{args.folder} is whole, but" if whole else "no checkpoint:"
+            print(f"pump: {program.name}: {lacks} {error}", file=sys.stderr)
             return Status.FAILED
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -141,6 +144,8 @@ def ready(criu: Criu, program: Program, folder: Path) -> None:
     criu.check()
     if why := checkpoint.able():
         raise UsageError(why)
+    if os.getpid() in processes.tree(program.pid):
+        raise UsageError(f"process {program.pid} has started this command, and would stop it")
     if folder.name.endswith(PARTIAL):
         raise UsageError(f"{folder}: another name is accepted: this one is of what is not whole")
     if folder.exists() or folder.is_symlink():

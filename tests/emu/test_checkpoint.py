@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pump import manifest
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, clean_environment
 from tests.emu.shared_device import Device, binary, device
 from tests.emu.test_context_comes_back import another, started
-from tests.emu.test_with_context import SIZES, WORKS, Program, pump
+from tests.emu.test_with_context import BEGINS, ENDS, SIZES, WORKS, Program, pump, shared
 from tests.fake_criu import Fake, fake
 
 __all__ = ["binary", "device", "fake"]
@@ -273,6 +273,35 @@ def test_two_at_the_same_time(device: Device, fake: Fake, to: Path) -> None:
         assert command.wait(PATIENCE_S) == 0
     manifest.verify(to, manifest.read(to), lambda _: None)
     works(device)
+    program.ends()
+
+
+def test_criu_fails_to_end_it(device: Device, fake: Fake, to: Path) -> None:
+    program = Program(device)
+    fake.does(kill="Error (k.c:1): it lives")
+    done = checkpoint(device, fake, to, "--end")
+    assert done.returncode == 1
+    assert done.stderr.endswith(f": {to} is whole, but CRIU: it lives (k.c:1)\n")
+    manifest.verify(to, manifest.read(to), lambda _: None)
+    works(device)
+    program.ends()
+
+
+STARTS = """
+import subprocess, sys
+print(subprocess.run([sys.executable, "-m", "pump", "checkpoint", str(os.getpid()), TO],
+      env=ENV, stderr=subprocess.PIPE, text=True).stderr, end="", flush=True)
+"""
+
+
+def test_the_program_writes_itself(device: Device, fake: Fake, to: Path) -> None:
+    """Its command would be stopped with it."""
+    env = clean_environment() | shared(device) | {"PUMP_CRIU": str(fake.path)}
+    program = Program(device, text=f"TO, ENV = {str(to)!r}, {env}\n{BEGINS}{STARTS}{ENDS}")
+    assert program.process.stdout
+    said = program.process.stdout.readline()
+    assert said.endswith(" has started this command, and would stop it\n"), said
+    assert nothing_is_there(to)
     program.ends()
 
 
