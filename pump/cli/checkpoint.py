@@ -258,7 +258,7 @@ class Writing:
             "program": program.name,
             "command": processes.command(program.pid),
             "pid": program.pid,
-            "tenants": program.tenants,
+            "tenants": sorted(row["pid"] for row in program.rows),  # one for each GPU
             "pids": sorted({n for pid in pids for n in processes.threads(pid)}),
             "suspended": sorted({row["pid"] for row in program.rows if stays(row)}),
             "shell_job": processes.is_of_terminal(program.pid),

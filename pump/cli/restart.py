@@ -192,7 +192,7 @@ def is_as_long(path: Path, size: int, *, truncates: bool) -> None:
 
 def start(criu: Criu, folder: Path, found: dict[str, Any]) -> None:
     """Raises CriuError, ShareError: it does not run."""
-    pids: list[int] = found["tenants"]
+    pids: list[int] = sorted(set(found["tenants"]))
     try:
         with barred(pids), inherited(found["streams"]) as (words, descriptors):
             criu.restore(folder / IMAGES, [*words_of(found), *words], descriptors)
@@ -214,12 +214,13 @@ def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def end(found: dict[str, Any]) -> None:
     """Of what was restarted, nothing stays."""
-    for pid in processes.tree(found["pid"]) if is_child(found["pid"]) else []:
+    pids = processes.tree(found["pid"]) if is_child(found["pid"]) else []
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:
-            pass
+    for pid in pids:  # whose parent has ended is this process's child
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def is_child(pid: int) -> bool:

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from pump import processes
+from pump import manifest, processes
 from pump.criu import Criu, CriuError
 from pump.preload import preload
 from pump.stats import running_pid
 from tests.conftest import PATIENCE_S, clean_environment
 from tests.emu.shared_device import SHAPES, Device, binary, device, said
 from tests.emu.small_program import DRIVER
-from tests.emu.test_with_context import SIZES, WORKS, Program, pump, shared
+from tests.emu.test_with_context import SIZES, TWO, WORKS, Program, pump, shared
 
 __all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu
@@ -43,16 +43,18 @@ def to(tmp_path: Path) -> Path:
     return tmp_path / "saved"
 
 
-def checkpoint(device: Device, to: Path, *words: str) -> None:
-    done = pump(device, "checkpoint", "g", str(to), *words)
+def checkpoint(device: Device, to: Path, *words: str, **env: str) -> None:
+    done = pump(device, "checkpoint", "g", str(to), *words, **env)
     assert done.returncode == 0, done.stderr
 
 
 @contextmanager
-def restarted(device: Device, to: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def restarted(
+    device: Device, to: Path, *words: str, **more: str
+) -> Iterator[subprocess.Popen[str]]:
     """The command, with pipes of its own; whatever it restarted has ended afterwards."""
     command = [sys.executable, "-m", "pump", "restart", str(to), *words]
-    pipe, env = subprocess.PIPE, clean_environment() | shared(device)
+    pipe, env = subprocess.PIPE, clean_environment() | shared(device) | more
     with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) as running:
         try:
             yield running
@@ -125,6 +127,15 @@ def test_it_computes_what_it_does_alone(device: Device, to: Path) -> None:
         out, told = running.communicate(timeout=PATIENCE_S)
     assert truth in out.splitlines(), told
     assert running.returncode == 0
+
+
+def test_it_uses_two_gpus(device: Device, to: Path) -> None:
+    program = Program(device, text=TWO, EMU_DEVICES="2")
+    checkpoint(device, to, "--end", EMU_DEVICES="2")
+    killed(program)
+    assert manifest.read(to)["tenants"] == [program.process.pid] * 2
+    with restarted(device, to, EMU_DEVICES="2") as running:
+        goes_on(running, program)
 
 
 def test_all_that_one_process_started(device: Device, to: Path) -> None:
