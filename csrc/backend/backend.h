@@ -77,6 +77,9 @@ struct backend_load {
 
 /* Of a device that several processes share (csrc/tenant). A device that is not the backend's: nothing happens. */
 struct backend_shares {
+    /* The program uses the device: the backend does from now on, too, whether any memory is to move or not. False: its
+     * context is not current. Any thread of the program. */
+    bool (*use)(int32_t device);
     /* From now on no operation of the device is admitted: who issues one waits. Or (false) no more. */
     void (*close)(int32_t device, bool closed);
     /* From now on so many nanoseconds of work are before the device at most; 0: any. */

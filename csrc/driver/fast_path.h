@@ -21,7 +21,8 @@ enum slow_path {
     SLOW_MOVES = 16,    /* pages have begun to move */
     SLOW_FROZEN = 32,   /* no operation may run for a moment */
     SLOW_TURN = 64,     /* others have the GPU */
-    SLOW_ALL = 127,
+    SLOW_JOIN = 128,    /* the program is to share its device, and has not used it yet */
+    SLOW_ALL = 255,
 };
 
 /* Any thread may end the fast path; the next operation then takes the slow one. fast_path_restore takes the reason

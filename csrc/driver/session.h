@@ -28,6 +28,7 @@ struct session {
     void (*still_begin)(const struct op *op); /* this and the next: the backend's, too; may be NULL */
     void (*still_end)(void);
     void (*stop_backend)(void);
+    void (*device_used)(int device);   /* a call of the program uses it; NULL: nothing is shared */
     void (*device_comes)(int device);  /* the backend begins to use it; NULL, this and the next: nobody wants to know */
     void (*device_asks)(int device);   /* a thread waits for its turn there. Takes no lock */
     bool (*device_shares)(int device); /* other processes have memory there that they may have to give up. The same */
@@ -35,6 +36,12 @@ struct session {
 
 extern struct session session;
 extern bool session_on; /* everything that records asks this first */
+
+/* A call asks for memory of the device, or how much there is: it is shared from the first one on. */
+static inline void session_uses(int device) {
+    if (session.device_used && session_on)
+        session.device_used(device);
+}
 
 /* Threads of the backend run from now on. At exit it stops before what was registered until now is run, as contexts may
  * be destroyed there; what is registered later runs before. */

@@ -55,7 +55,10 @@ class Members:
     running: list[subprocess.Popen[str]]
 
     def start(self, name: str, **env: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", MEMBER]
+        return self.run(MEMBER, name, **env)
+
+    def run(self, text: str, name: str, **env: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", text]
         base = clean_environment() | {"LD_LIBRARY_PATH": str(self.emulator)}
         base |= {"EMU_SHARED": str(self.folder / "device"), "EMU_MEMORY": "192MiB"}
         options = {"ULMS_SHARE": name, "ULMS_SHARE_DIR": str(self.folder)}
@@ -119,6 +122,39 @@ def test_what_a_group_has_left_is_told_in_each_of_its_programs(
     soon(lambda: asked(first) == asked(second) == [72, 128])
     second.kill()
     soon(lambda: asked(first) == [104, 128])
+
+
+BEFORE_MEMORY = {
+    "asks": """
+told = (ctypes.c_size_t * 2)()
+call("cuMemGetInfo_v2", told, ctypes.byref(told, 8))
+assert list(told) == [64 * MIB, 64 * MIB], list(told)
+""",
+    "allocates": """
+small = ctypes.c_uint64()
+call("cuMemAlloc_v2", ctypes.byref(small), ctypes.c_size_t(1 << 16))
+""",
+    "works": """
+module, at, size = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t()
+call("cuModuleLoadData", ctypes.byref(module), b"emu:builtin")
+call("cuModuleGetGlobal_v2", ctypes.byref(at), ctypes.byref(size), module, b"hidden")
+call("cuMemsetD8_v2", at, ctypes.c_ubyte(0), size)
+""",
+}
+
+
+@pytest.mark.parametrize("backend", ["um", "vmm"])
+@pytest.mark.parametrize("first", BEFORE_MEMORY)
+def test_what_has_little_memory_or_none_shares_too(
+    members: Members, first: str, backend: str
+) -> None:
+    share.configure(members.folder, "g,memory=64MiB")
+    text = DRIVER + BEFORE_MEMORY[first] + "print(flush=True); input()"
+    running = members.run(text, "g", ULMS_BACKEND=backend)
+    assert running.stdout
+    assert running.stdout.readline() == "\n"
+    ((tenant,),) = (gpu["tenants"] for gpu in share.status(members.folder)["gpus"])
+    assert tenant["pid"] == running.pid
 
 
 def test_without_a_broker_it_has_all_of_it(members: Members) -> None:

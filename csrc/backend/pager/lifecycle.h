@@ -1,4 +1,5 @@
-/* The pagers: one for each device, from its first memory to the end of the process. */
+/* The pagers: one for each device, from its first memory, or if it is shared its first use, to the end of the process.
+ */
 #ifndef ULMS_PAGER_LIFECYCLE_H
 #define ULMS_PAGER_LIFECYCLE_H
 
@@ -7,7 +8,7 @@
 
 struct pager;
 
-/* The first (NULL) and the next of those that managed memory ever was on; NULL: there is none. */
+/* The first (NULL) and the next of those that there are; NULL: there is none. */
 struct pager *pager_next(const struct pager *d);
 /* That of a device. NULL: it has none, or there is no such device. */
 struct pager *pager_at(int32_t ordinal);

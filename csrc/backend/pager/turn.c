@@ -27,6 +27,16 @@ void pager_turn_wait(struct pager *d) {
     while (turn->closed && !pager_stops(d) && pager_wait(d, &patience));
 }
 
+static bool use(int32_t device) {
+    if (pager_at(device))
+        return true;
+    if (device == DEVICE_NONE || context_device() != device)
+        return false;
+    if (session.backend->serves(device))
+        pager_of(device);
+    return true;
+}
+
 /* The flag is up before a device is closed or has a bound, and as long as one is or has. */
 static void forbid_bypass(void) {
     __atomic_fetch_or(&backend_moves, BACKEND_TURN, __ATOMIC_SEQ_CST);
@@ -146,7 +156,8 @@ static struct backend_load load(int32_t device) {
     return load;
 }
 
-const struct backend_shares pager_shares = {.close = close_turn,
+const struct backend_shares pager_shares = {.use = use,
+                                            .close = close_turn,
                                             .bound = bound,
                                             .settles = settle,
                                             .idle = idle,

@@ -81,6 +81,7 @@ static bool open(struct charge *c, int device, enum memory_kind kind, uint64_t b
 }
 
 bool charge_open(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
+    session_uses(device);
     section_begin();
     bool opened = open(c, device, kind, bytes);
     charge_keep(c);

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "driver/context.h"
 #include "driver/fast_path.h"
 #include "driver/home.h"
 #include "driver/session.h"
@@ -129,6 +130,26 @@ static void jumped(void) {
         session.backend->jumped();
 }
 
+static void device_used(int device) {
+    if (session.backend->shares->use(device))
+        fast_path_restore(SLOW_JOIN);
+}
+
+/* The first operation of a program that has asked for no memory. */
+static void admit_shared(struct op *op) {
+    if (fast_path_blocked() & SLOW_JOIN)
+        device_used(context_device());
+    session.backend->admit(op);
+}
+
+static void share(void) {
+    session.admit = admit_shared;
+    session.device_used = device_used;
+    session.device_comes = tenant_join;
+    session.device_asks = tenant_wake;
+    session.device_shares = tenant_shares;
+}
+
 static void choose_backend(void) {
     session.backend = ulms_options.mode == MODE_UM    ? &backend_um
                       : ulms_options.mode == MODE_VMM ? &backend_vmm
@@ -197,11 +218,10 @@ static void start(void) {
         open_trace(device, total);
     atexit(stop);
     summary_start(device, total);
-    if (ulms_options.share.name[0] && session.backend->shares) {
-        session.device_comes = tenant_join;
-        session.device_asks = tenant_wake;
-        session.device_shares = tenant_shares;
-    }
+    if (ulms_options.share.name[0] && session.backend->shares)
+        share();
+    else
+        fast_path_restore(SLOW_JOIN);
     fast_path_restore(SLOW_CAPTURE | SLOW_TABLES | SLOW_MOVES | SLOW_FROZEN | SLOW_TURN);
     __atomic_store_n(&session_on, true, __ATOMIC_RELEASE);
     if (session.backend->fast_path && ulms_options.verify == VERIFY_OFF && !trace_on)

@@ -33,6 +33,7 @@ static uint64_t free_if_plain(int device, uint64_t free_bytes) {
 CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
     CUresult status = REAL(cuMemGetInfo_v2, variant)(free, total);
     int device = context_device();
+    session_uses(device);
     uint64_t capacity = session_on ? capacity_of(device) : 0;
     if (status != CUDA_SUCCESS)
         return status;
@@ -48,6 +49,7 @@ CUresult custom_cuMemGetInfo_v2(int variant, size_t *free, size_t *total) {
 
 CUresult custom_cuDeviceTotalMem_v2(int variant, size_t *bytes, CUdevice dev) {
     CUresult status = REAL(cuDeviceTotalMem_v2, variant)(bytes, dev);
+    session_uses(dev);
     uint64_t capacity = session_on ? capacity_of(dev) : 0;
     if (status == CUDA_SUCCESS && bytes && capacity)
         *bytes = smaller(*bytes, capacity);
@@ -94,6 +96,7 @@ static int ordinal_of(nvmlDevice_t device) {
 /* False: nothing is limited. */
 static bool limit(nvmlDevice_t device, unsigned long long *total, unsigned long long *free, unsigned long long *used) {
     int ordinal = ordinal_of(device);
+    session_uses(ordinal);
     uint64_t capacity = ordinal == DEVICE_NONE ? options_capacity_early() : capacity_of(ordinal);
     if (!capacity)
         return false;
