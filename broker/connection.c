@@ -25,7 +25,7 @@ static struct connection {
     uint64_t since;        /* ns */
 } connections[CONNECTIONS_MAX];
 static int count;
-static bool stopping;
+static bool stopping, staying;
 
 static void send_message(int socket, struct share_message *m, int file) {
     struct iovec part = {m, share_message_bytes(m->kind)};
@@ -99,6 +99,13 @@ static void tell_status(int socket, uint64_t now) {
     send(socket, text, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static bool stay(int socket) {
+    struct share_message m = {.kind = SHARE_WELCOME};
+    staying = true;
+    send_message(socket, &m, -1);
+    return true;
+}
+
 static bool set(int socket, const struct share_set *said, uint64_t now) {
     struct share_message m = {.kind = SHARE_WELCOME};
     struct share_settings settings;
@@ -149,6 +156,8 @@ static bool take(struct connection *c, const struct share_message *m, uint64_t n
     case SHARE_STOP:
         stopping = stopping || may_command(c->socket);
         return true;
+    case SHARE_STAY:
+        return may_command(c->socket) && stay(c->socket);
     case SHARE_SET:
         return may_command(c->socket) && set(c->socket, &m->set, now);
     case SHARE_SUSPEND:
@@ -206,6 +215,10 @@ bool connections_serve(const struct pollfd *in, uint64_t now) {
         if ((in[i].revents && !receive(&connections[i], now)) || is_over(&connections[i], now))
             drop(&connections[i], now);
     return stopping;
+}
+
+bool connections_told_to_stay(void) {
+    return staying;
 }
 
 int connections_count(void) {

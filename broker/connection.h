@@ -16,6 +16,8 @@ int connections_poll(struct pollfd out[CONNECTIONS_MAX]);
  */
 bool connections_serve(const struct pollfd *in, uint64_t now);
 int connections_count(void);
+/* One has told the broker not to end by itself. */
+bool connections_told_to_stay(void);
 /* When one that has not said who it is has had its time, ns; UINT64_MAX: all have. */
 uint64_t connections_next(void);
 

@@ -87,18 +87,24 @@ static void wait_for(struct pollfd *all, int n, uint64_t next, const sigset_t *u
             all[i].revents = 0;
 }
 
+/* The broker is needed: it does not end by itself. *next: when to look again, ns. */
+static bool is_needed(uint64_t now, uint64_t *next) {
+    static uint64_t busy;
+    bool ends = options.idle_ns && !connections_count() && !connections_told_to_stay();
+    if (!busy || !ends || (now >= busy + options.idle_ns && endpoint_is_held()))
+        busy = now;
+    *next = ends ? busy + options.idle_ns : UINT64_MAX;
+    return now < *next;
+}
+
 static void serve(int socket, const sigset_t *unblocked) {
     struct pollfd all[1 + CONNECTIONS_MAX] = {{.fd = socket, .events = POLLIN}};
-    uint64_t busy = clock_ns();
     for (bool stop = false; !stop && !told_to_end;) {
-        uint64_t now = clock_ns(), next = least(gpus_tick(now), least(connections_next(), reload_tick(now)));
-        bool passed = now >= busy + options.idle_ns;
-        busy = connections_count() || (passed && endpoint_is_held()) ? now : busy;
-        if (options.idle_ns && !connections_count()) {
-            if (now >= busy + options.idle_ns)
-                return;
-            next = least(next, busy + options.idle_ns);
-        }
+        uint64_t now = clock_ns(), ends;
+        uint64_t next = least(gpus_tick(now), least(connections_next(), reload_tick(now)));
+        if (!is_needed(now, &ends))
+            return;
+        next = least(next, ends);
         if (gpus_hand_over(now)) {
             sched_yield();
             next = now;

@@ -10,6 +10,7 @@ uint32_t share_message_bytes(uint32_t kind) {
         [SHARE_DRAINED] = sizeof(struct share_drained),
         [SHARE_STATUS] = sizeof(struct share_nothing),
         [SHARE_STOP] = sizeof(struct share_nothing),
+        [SHARE_STAY] = sizeof(struct share_nothing),
         [SHARE_SET] = sizeof(struct share_set),
         [SHARE_SUSPEND] = sizeof(struct share_suspend),
         [SHARE_WELCOME] = sizeof(struct share_nothing),

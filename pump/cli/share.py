@@ -70,7 +70,9 @@ class Share:
         made = broker.start(at, config=args.config)
         if not made and args.config:
             raise ShareError(f"a broker serves {at} already: `pump share stop` ends it")
-        print(f"{'a broker serves' if made else 'one serves already:'} {at}")
+        if not made:
+            broker.stay(at)
+        print(f"{'a broker serves' if made else 'one serves already, and stays:'} {at}")
         return 0
 
     def status(self, args: argparse.Namespace) -> int:

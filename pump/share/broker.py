@@ -167,6 +167,13 @@ def suspend(
         _told(asks, at, who)
 
 
+def stay(at: Path) -> None:
+    """The broker that serves there does not end by itself. Raises ShareError."""
+    with _connect(at) as asks:
+        asks.send(_message("SHARE_STAY"))
+        _told(asks, at, "start")
+
+
 def stop(at: Path) -> None:
     """Ends the broker; programs run on with what they have. Raises ShareError."""
     with _connect(at) as asks:

@@ -22,7 +22,7 @@ def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixt
     assert main(["share", "start"]) == 0
     assert main(["share", "start"]) == 0
     told = capsys.readouterr().out
-    assert told == f"a broker serves {folder}\none serves already: {folder}\n"
+    assert told == f"a broker serves {folder}\none serves already, and stays: {folder}\n"
     assert main(["share", "stop"]) == 0
     assert main(["share", "status"]) == 2
     said = capsys.readouterr().err
@@ -37,6 +37,13 @@ def test_names_that_are_no_text_are_refused(
     for words in (["share", "set", "\udcff", "hard"], ["suspend", "\udcff"]):
         assert main(words) == 2
         assert capsys.readouterr().err.startswith("pump: ?")
+
+
+def test_a_broker_that_a_program_started_is_told_to_stay(folder: Path) -> None:
+    broker.start(folder, idle_s=0.2)
+    assert main(["share", "start"]) == 0
+    time.sleep(0.6)
+    assert broker.serves(folder)
 
 
 def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
