@@ -168,8 +168,8 @@ static bool take(struct connection *c, const struct share_message *m, uint64_t n
 }
 
 static bool is_whole(const struct share_message *m, ssize_t bytes) {
-    return bytes >= (ssize_t)(2 * sizeof(uint32_t)) && m->version == SHARE_VERSION &&
-           bytes == (ssize_t)share_message_bytes(m->kind);
+    bool known = bytes >= (ssize_t)(2 * sizeof(uint32_t)) && (m->version == SHARE_VERSION || m->kind == SHARE_STOP);
+    return known && bytes == (ssize_t)share_message_bytes(m->kind);
 }
 
 /* Descriptors that come with a message are not received: the kernel closes them. False: the connection ends. */
@@ -182,7 +182,7 @@ static bool receive(struct connection *c, uint64_t now) {
         if (n <= 0)
             return false;
         if (!is_whole(&m, n)) {
-            refuse(c->socket, "broker and program are of different versions");
+            refuse(c->socket, "the broker is of another version: `pump share stop` ends it");
             return false;
         }
         if (!take(c, &m, now))

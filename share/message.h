@@ -28,7 +28,7 @@ enum share_kind {
     SHARE_ACKNOWLEDGE = 3,
     SHARE_DRAINED = 4,
     SHARE_STATUS = 5,   /* in place of hello: answered with one message of JSON */
-    SHARE_STOP = 6,     /* the same, of its user: the broker ends; who holds a lease keeps it */
+    SHARE_STOP = 6,     /* the same, of its user: the broker ends; who holds a lease keeps it. In every version */
     SHARE_STAY = 11,    /* the same, of its user: the broker does not end by itself; answered with welcome */
     SHARE_SET = 7,      /* the same, of its user: settings of a group (settings_read); answered with welcome */
     SHARE_SUSPEND = 10, /* the same, of its user: programs are suspended or resumed; answered with welcome. Of a tenant:

@@ -92,7 +92,7 @@ static int receive(int socket, struct share_message *m) {
     return file;
 }
 
-static const struct share_page *greet(int socket, struct share_message *hello) {
+static const struct share_page *greet(int socket, struct share_message *hello, bool *refused) {
     static unsigned told;
     struct share_message m;
     hello->kind = SHARE_HELLO;
@@ -104,7 +104,8 @@ static const struct share_page *greet(int socket, struct share_message *hello) {
     const struct share_page *page = m.kind == SHARE_WELCOME && file >= 0 ? share_page_map(file) : NULL;
     if (file >= 0)
         close(file);
-    if (m.kind == SHARE_REFUSED && __atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) == 0)
+    *refused = m.kind == SHARE_REFUSED;
+    if (*refused && __atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) == 0)
         log_warn("the GPU is not shared: %.*s", (int)sizeof m.refused.why, m.refused.why);
     return page;
 }
@@ -114,7 +115,7 @@ bool connection_open(struct connection *c, struct share_message *hello) {
     *c = (struct connection){.socket = connect_to_broker()};
     if (c->socket < 0)
         return false;
-    c->page = greet(c->socket, hello);
+    c->page = greet(c->socket, hello, &c->refused);
     if (c->page && fstat(c->socket, &s) == 0) {
         c->inode = s.st_ino;
         return true;

@@ -9,8 +9,9 @@
 #include "share/page.h"
 
 struct connection {
-    int socket;  /* -1: none */
-    ino_t inode; /* of the socket: the program may have closed it, and opened another file of that number */
+    int socket;   /* -1: none */
+    ino_t inode;  /* of the socket: the program may have closed it, and opened another file of that number */
+    bool refused; /* the broker wants no connection, which was told */
     const struct share_page *page;
     uint64_t looked_ns; /* when that was last asked */
     uint64_t unread_ns; /* for how long it has not read all that it was told, as far as that was watched */

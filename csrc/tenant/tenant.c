@@ -202,7 +202,7 @@ void tenant_join(int device) {
     *t = (struct tenant){.device = device, .to = {.socket = -1}};
     if (join(t))
         serve(t);
-    else
+    else if (!t->to.refused)
         log_warn("ULMS_SHARE=%s: no broker answers, the GPU is not shared yet (pump share start)",
                  ulms_options.share.name);
     if (background_start(&t->thread, run, t) != 0) {

@@ -131,7 +131,10 @@ def status(at: Path) -> dict[str, Any]:
     with _connect(at) as asks:
         asks.send(_message("SHARE_STATUS"))
         try:
-            found: dict[str, Any] = json.loads(asks.recv(ANSWER_BYTES).decode(errors="replace"))
+            answer = asks.recv(ANSWER_BYTES)
+            if why := _refusal(answer):
+                raise ShareError(f"{at}: {why}")
+            found: dict[str, Any] = json.loads(answer.decode(errors="replace"))
         except (OSError, ValueError) as error:
             raise ShareError(f"the broker of {at} does not answer") from error
     return found
@@ -199,12 +202,24 @@ def _told(asks: socket.socket, at: Path, words: str) -> None:
         answer = asks.recv(ANSWER_BYTES)
     except TimeoutError as error:
         raise ShareError(f"the broker of {at} does not answer") from error
-    whole = ffi.new("struct share_message *")
-    ffi.memmove(whole, answer, min(len(answer), ffi.sizeof(whole[0])))
-    if answer and whole.kind == _C.SHARE_REFUSED:
-        raise ShareError(f"{words}: {ffi.string(whole.refused.why).decode(errors='replace')}")
+    if why := _refusal(answer):
+        raise ShareError(f"{words}: {why}")
+    whole = _read(answer)
     if answer and (whole.kind, whole.version) != (_C.SHARE_WELCOME, _C.SHARE_VERSION):
         raise ShareError(f"{words}: the broker of {at} is of another version")
+
+
+def _refusal(answer: bytes) -> str:
+    """Why the broker refuses; "": it does not."""
+    whole = _read(answer)
+    refused = whole.kind == _C.SHARE_REFUSED
+    return ffi.string(whole.refused.why).decode(errors="replace") if refused else ""
+
+
+def _read(answer: bytes) -> Any:
+    whole = ffi.new("struct share_message *")
+    ffi.memmove(whole, answer, min(len(answer), ffi.sizeof(whole[0])))
+    return whole
 
 
 def _message(kind: str, part: str = "nothing", fields: dict[str, object] | None = None) -> bytes:

@@ -18,7 +18,7 @@ from pump.share.broker import configure
 from tests.conftest import PATIENCE_S
 from tests.emu.counters import counters_in
 from tests.emu.shared_device import MIB, SHAPES, STEPS, Device, binary, device, said
-from tests.tenants import GIB, Tenant, broker
+from tests.tenants import GIB, Tenant, broker, message
 
 __all__ = ["binary", "device"]
 pytestmark = pytest.mark.emu
@@ -234,7 +234,10 @@ def test_a_stopped_broker_keeps_nobody_waiting(
     assert "[ulms] INFO: device 0: the turn ends after " in complaints
 
 
-def test_who_is_refused_asks_seldom(device: Device, alone: dict[str, str]) -> None:
+@pytest.mark.parametrize("why", ["", "it is full"])
+def test_who_is_refused_asks_seldom_and_says_so_once(
+    device: Device, alone: dict[str, str], why: str
+) -> None:
     device.broker.kill()
     device.broker.wait()
     (device.folder / "broker.sock").unlink()
@@ -246,11 +249,17 @@ def test_who_is_refused_asks_seldom(device: Device, alone: dict[str, str]) -> No
         began, asked = time.monotonic(), 0
         while program.poll() is None:
             time.sleep(0.01)
-            with suppress(BlockingIOError):
-                refuses.accept()[0].close()
+            with suppress(BlockingIOError), refuses.accept()[0] as answers:
                 asked += 1
+                if why:
+                    answers.recv(4096)
+                    answers.send(message("REFUSED", why=why.encode()))
         assert asked <= 2 + time.monotonic() - began
-    assert alone["infer"] in program.communicate()[0].splitlines()
+    out, complaints = program.communicate()
+    assert alone["infer"] in out.splitlines()
+    told = f"the GPU is not shared: {why}\n" if why else "no broker answers"
+    assert told in complaints
+    assert complaints.count("\n") == 1
 
 
 def test_while_its_budget_changes_little_is_used_in_place(device: Device) -> None:

@@ -244,6 +244,24 @@ def test_it_ends_when_told_and_when_nobody_is_left(program: Path, tmp_path: Path
         assert running.wait(PATIENCE_S) == 0
 
 
+def test_one_of_another_version_says_so_and_can_be_stopped(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = share._message
+    other = (constants.SHARE_VERSION + 1).to_bytes(4, "little")
+    monkeypatch.setattr(
+        share, "_message", lambda *words: real(*words)[:4] + other + real(*words)[8:]
+    )
+    with broker(program, tmp_path) as running:
+        for asks in share.status, lambda at: share.configure(at, "g,limit=0.5"):
+            with pytest.raises(
+                share.ShareError, match="of another version: `pump share stop` ends"
+            ):
+                asks(tmp_path)
+        share.stop(tmp_path)
+        assert running.wait(PATIENCE_S) == 0
+
+
 def test_it_stays_while_a_program_lives_that_was_started_to_share(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
