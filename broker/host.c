@@ -10,9 +10,10 @@ static uint64_t amount(void) {
     return bytes;
 }
 
-/* A process on several GPUs says the same on each. The first of its tenants speaks for it. */
+/* A process on several GPUs says the same on each. The first of its tenants speaks for it. Processes of another
+ * namespace have no number (0): which of their tenants belong together is not known, and each speaks for itself. */
 static const struct tenant *speaker(const struct tenant *t) {
-    const struct tenant *first = tenants_first();
+    const struct tenant *first = t->pid > 0 ? tenants_first() : t;
     while (first->pid != t->pid)
         first = first->next;
     return first;

@@ -15,6 +15,7 @@ import pytest
 from pump.paths import installed
 from pump.share import broker as share
 from tests.conftest import PATIENCE_S
+from tests.namespaces import need_namespaces
 from tests.tenants import GIB, RefusedError, Tenant, broker, connect, constants, message
 
 pytestmark = pytest.mark.unit
@@ -145,6 +146,23 @@ def test_who_makes_no_sense_is_dropped_and_nobody_else(folder: Path, words: byte
             pass
     assert good.view.tenants == 1
     assert Tenant(folder).lease().serial > 0
+
+
+def test_processes_of_another_namespace_hold_each_its_own_of_the_host(
+    program: Path, tmp_path: Path
+) -> None:
+    """The broker sees no number of theirs that tells them apart."""
+    need_namespaces()
+    apart = ["unshare", "--pid", "--fork", "--kill-child", str(program)]
+    with broker(apart, tmp_path):
+        first, second = Tenant(tmp_path), Tenant(tmp_path)
+        assert [tenant["pid"] for tenant in status(tmp_path)] == [0, 0]
+        everything = second.view.quota.host
+        first.says("REPORT", host=GIB)
+        until(lambda: second.view.quota.host == everything - GIB)
+        second.says("REPORT", host=GIB)
+        until(lambda: first.view.quota.host == everything - GIB)
+        assert second.view.quota.host == everything - GIB
 
 
 LIES: dict[str, tuple[str, dict[str, int]]] = {
