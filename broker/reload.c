@@ -61,8 +61,19 @@ static bool read_it(uint64_t now) {
     return !wrong[0];
 }
 
+/* Links stay in it: a changed file may come as another link. NULL: errno says why. */
+static char *absolute(const char *file) {
+    char *folder = getcwd(NULL, 0), *name = NULL;
+    if (*file == '/')
+        name = strdup(file);
+    else if (folder && asprintf(&name, "%s/%s", folder, file) < 0)
+        name = NULL;
+    free(folder);
+    return name;
+}
+
 bool reload_begin(const char *file, uint64_t turn_ns, uint64_t now) {
-    path = realpath(file, NULL); /* it goes on where the folder is another */
+    path = absolute(file);
     if (!path) {
         fprintf(stderr, "ulms-broker: %s: %s\n", file, strerror(errno));
         return false;
@@ -78,8 +89,8 @@ static bool has_changed(void) {
     struct stat now = {.st_size = 0};
     if (stat(path, &now) != 0)
         now = (struct stat){.st_size = 0};
-    return now.st_ino != last.st_ino || now.st_size != last.st_size || now.st_mtim.tv_sec != last.st_mtim.tv_sec ||
-           now.st_mtim.tv_nsec != last.st_mtim.tv_nsec;
+    return now.st_dev != last.st_dev || now.st_ino != last.st_ino || now.st_size != last.st_size ||
+           now.st_mtim.tv_sec != last.st_mtim.tv_sec || now.st_mtim.tv_nsec != last.st_mtim.tv_nsec;
 }
 
 uint64_t reload_tick(uint64_t now) {

@@ -167,6 +167,24 @@ def test_a_changed_file_holds_and_a_broken_one_changes_nothing(
         assert share.status(tmp_path)["config_wrong"] == ""
 
 
+def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
+    """As where Kubernetes mounts a configuration."""
+    for number, request in enumerate((0.5, 0.25)):
+        (tmp_path / str(number)).mkdir()
+        file = tmp_path / str(number) / "share.toml"
+        file.write_text(f"[train]\nrequest = {request}\n", encoding="utf-8")
+    (tmp_path / "data").symlink_to("0")
+    (tmp_path / "share.toml").symlink_to("data/share.toml")
+    words = ["--config", str(tmp_path / "share.toml")]
+    with broker(installed("ulms-broker"), tmp_path, *words):
+        tenant = Tenant(tmp_path, "train")
+        assert settings(tmp_path)["request"] == 500
+        (tmp_path / "new").symlink_to("1")
+        (tmp_path / "new").rename(tmp_path / "data")
+        wait_until(lambda: settings(tmp_path)["request"] == 250)
+        tenant.ends()
+
+
 def test_a_command_changes_a_group_until_the_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
