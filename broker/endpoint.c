@@ -53,12 +53,17 @@ bool endpoint_is_held(void) {
     return file >= 0;
 }
 
-/* False: another broker has it. The descriptor stays open for as long as the process lives. */
-static bool lock(const char *folder) {
+/* False: *taken says that another broker has it. The descriptor stays open for as long as the process lives. */
+static bool lock(const char *folder, bool *taken) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/broker.lock", folder);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0)
+        return true;
+    *taken = file >= 0 && errno == EWOULDBLOCK;
+    if (!*taken)
+        failed("cannot lock", path);
+    return false;
 }
 
 int endpoint_open(const char *folder, const char *group, bool *taken) {
@@ -79,10 +84,8 @@ int endpoint_open(const char *folder, const char *group, bool *taken) {
     }
     if (!folder_is_safe(folder, gid))
         return -1;
-    if (!lock(folder)) {
-        *taken = true;
+    if (!lock(folder, taken))
         return -1;
-    }
     make_hold(folder, gid);
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(address.sun_path); /* of one that was killed: we have the lock */

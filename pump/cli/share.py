@@ -86,7 +86,11 @@ class Share:
 
     def set(self, args: argparse.Namespace) -> int:
         """Change a group, until the configuration file changes."""
-        broker.configure(broker.folder(), ",".join([args.group, *args.settings]))
+        at = broker.folder()
+        broker.configure(at, ",".join([args.group, *args.settings]))
+        if all(tenant["group"] != args.group for tenant in tenants.each(broker.status(at))):
+            told = "the next one of that name gets these settings"
+            print(f"no program shares as {args.group}: {told}")
         return 0
 
     def stop(self, args: argparse.Namespace) -> int:

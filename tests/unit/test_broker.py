@@ -312,6 +312,13 @@ def test_a_folder_that_others_may_write_is_refused(program: Path, tmp_path: Path
     )
 
 
+def test_a_lock_that_cannot_be_opened_is_nobody_s(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "broker.lock").mkdir()
+    done = subprocess.run([program, "--dir", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"ulms-broker: cannot lock {tmp_path}/broker.lock: Is a directory\n"
+
+
 @pytest.mark.parametrize("words", [["--speed"], ["more"], ["--idle", "soon"]])
 def test_words_that_make_no_sense(program: Path, words: list[str]) -> None:
     done = subprocess.run([program, *words], capture_output=True, text=True, check=False)

@@ -46,6 +46,20 @@ def test_a_broker_that_a_program_started_is_told_to_stay(folder: Path) -> None:
     assert broker.serves(folder)
 
 
+def test_settings_of_a_group_that_nobody_is_in_are_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["share", "start"])
+    tenant = Tenant(folder, "train")
+    capsys.readouterr()
+    assert main(["share", "set", "trains", "request=0.5"]) == 0
+    told = "no program shares as trains: the next one of that name gets these settings\n"
+    assert capsys.readouterr().out == told
+    assert main(["share", "set", "train", "request=0.5"]) == 0
+    assert capsys.readouterr().out == ""
+    tenant.ends()
+
+
 def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["share", "start"])
     main(["share", "status"])
