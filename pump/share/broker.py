@@ -57,20 +57,21 @@ def start(at: Path, idle_s: float = 0, config: Path | None = None) -> bool:
     if config:
         words += ["--config", str(config)]
     quiet = subprocess.DEVNULL
-    running = subprocess.Popen(
-        words,
-        stdin=quiet,
-        stdout=quiet,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    # no child of this process, which becomes the program: a checkpoint takes a program's children
+    between = ["sh", "-c", '"$@" &', "sh", *words]
+    starter = subprocess.Popen(
+        between, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE, start_new_session=True
     )
-    assert running.stderr
-    with running.stderr as said:
-        end = time.monotonic() + START_S
+    assert starter.stderr
+    with starter.stderr as said:
+        starter.wait()
+        os.set_blocking(said.fileno(), False)
+        end, told = time.monotonic() + START_S, b""
         while not serves(at):
-            if running.poll():
-                raise ShareError(f"the broker did not start: {said.read().strip()}")
+            more = said.read()
+            if more == b"" and told:
+                raise ShareError(f"the broker did not start: {told.decode().strip()}")
+            told += more or b""
             if time.monotonic() > end:
                 raise ShareError(f"the broker does not answer: `{shlex.join(words)}`")
             time.sleep(0.01)

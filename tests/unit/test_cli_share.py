@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pump import processes
 from pump.cli import main, tenants
 from pump.share import broker
 from tests.conftest import PATIENCE_S
@@ -37,6 +38,12 @@ def test_names_that_are_no_text_are_refused(
     for words in (["share", "set", "\udcff", "hard"], ["suspend", "\udcff"]):
         assert main(words) == 2
         assert capsys.readouterr().err.startswith("pump: ?")
+
+
+def test_a_broker_is_no_child_of_who_started_it(folder: Path) -> None:
+    """A checkpoint of the program that `pump run` becomes would take it along."""
+    broker.start(folder)
+    assert "ulms-broker" not in {processes.name(pid) for pid in processes.tree(os.getpid())}
 
 
 def test_a_broker_that_a_program_started_is_told_to_stay(folder: Path) -> None:
