@@ -59,7 +59,7 @@ bool process_runs(uint32_t pid, uint64_t start) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     struct status s = read_status(path);
-    return s.state && s.state != 'Z' && s.state != 'X' && s.start - shift() - start + 1 <= 2;
+    return s.state && s.state != 'Z' && s.state != 'X' && s.start - shift() - start + 1 <= 2; /* one apart at most */
 }
 
 uint64_t process_namespace(void) {
