@@ -3,6 +3,7 @@
 import argparse
 import errno
 import fcntl
+import math
 import os
 import shutil
 import signal
@@ -59,7 +60,7 @@ class Checkpoint:
         )
         parser.add_argument(
             "--timeout",
-            type=number(0),
+            type=number(0, math.inf),
             default=60.0,
             metavar="S",
             help="seconds for it to leave (60)",

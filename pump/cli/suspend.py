@@ -1,6 +1,7 @@
 """`pump suspend` and `pump resume`."""
 
 import argparse
+import math
 import sys
 import time
 from functools import partial
@@ -50,7 +51,11 @@ class Suspend:
             help="its context, modules and graphs leave the GPU, too (vmm; driver 570 or newer)",
         )
         parser.add_argument(
-            "--timeout", type=number(0), default=60.0, metavar="S", help="seconds to wait (60)"
+            "--timeout",
+            type=number(0, math.inf),
+            default=60.0,
+            metavar="S",
+            help="seconds to wait (60)",
         )
 
     def main(self, args: argparse.Namespace) -> int:

@@ -69,3 +69,12 @@ def test_what_the_program_advises_is_left_to_it(
     assert (evicted == 0) == left
     assert is_mostly == mostly
     assert preferred is None or is_preferred == preferred
+
+
+@pytest.mark.parametrize("backend", ["observe", "vmm"])
+def test_where_nothing_of_it_moves_advice_is_only_advice(
+    backend: str, tmp_path: Path, run_emulated: RunEmulated
+) -> None:
+    text = PROGRAM.format(ADVICE=[(PREFERRED, HOST), (ACCESSED, 0)])
+    told = run_small(run_emulated, tmp_path, text, memory="1GiB", ULMS_BACKEND=backend)
+    assert told.split() == ["0", "0", str(HOST)]

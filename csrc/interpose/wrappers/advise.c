@@ -17,7 +17,7 @@ static void leave(CUdeviceptr start, CUmem_advise advice) {
     struct allocation a;
     bool sets = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
                 advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
-    if (sets && ledger_find(session.ledger, start, &a) && a.kind == MEMORY_MANAGED)
+    if (sets && ledger_find(session.ledger, start, &a) && a.managed && a.kind == MEMORY_MANAGED)
         memory_leave(&a);
 }
 
