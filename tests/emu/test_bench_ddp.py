@@ -56,8 +56,8 @@ def test_every_rank_tells_what_it_moved(
     for row in moved:
         assert (row["numbers_equal"], row["status"]) == (True, [0, 0])
         for counters in row["counters"]:
-            assert counters["evicted_bytes"] >= 5 * (8 << 20)
-            assert counters["filled_bytes"] + counters["faulted_bytes"] >= 5 * (8 << 20)
+            assert counters["evicted_bytes"] >= 8 << 20  # the rest may be used in place
+            assert counters["filled_bytes"] + counters["faulted_bytes"] >= 8 << 20
     told = capsys.readouterr().out
     assert "GB in+out a step -+- -+-  losses equal True" in told
 
