@@ -24,7 +24,7 @@ NUMBERS = [
     *(["sim", "x", "--tenants", text] for text in ("0", "9" * 30)),
     *(["plan", "x", "--step-ms", text] for text in ("nan", "inf", "0")),
     *(["suspend", "x", "--timeout", text] for text in ("nan", "-1")),
-    *(["checkpoint", "x", "y", "--timeout", text] for text in ("inf",)),
+    *(["checkpoint", "x", "y", "--timeout", text] for text in ("nan", "-1")),
     *(["hooks", "--kernels", "x", "--architecture", text] for text in ("-1", "9" * 30)),
 ]
 
