@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pump import paths, stats
+from pump import binding, paths, stats
 from pump.bench import cli as bench
 from pump.bench import share_row
 from pump.binding import Option
@@ -140,5 +140,6 @@ def make_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """The library lies there."""
+    """The library lies there; what is asked of it is the real one's."""
+    binding.library()
     patch.setattr(paths, "library", lambda: Path("/usr/lib/pump/ulms.so"))
