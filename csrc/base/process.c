@@ -17,16 +17,21 @@ struct status {
     uint64_t start;
 };
 
+/* What a small file of the kernel's says; empty: it cannot be read. */
+static void read_text(const char *path, char *text, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n < 0 ? 0 : n] = 0;
+}
+
 /* The fields are the 3rd and the 22nd; the second holds the name in brackets, and a name may hold anything, brackets
  * too. */
 static struct status read_status(const char *path) {
     enum { FIELD = 22, AFTER_NAME = 2 };
     char text[1024];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n < 0 ? 0 : n] = 0;
+    read_text(path, text, sizeof text);
     const char *p = strrchr(text, ')');
     struct status s = {.state = p && p[1] ? p[2] : 0};
     for (int field = AFTER_NAME; p && field < FIELD; field++)
@@ -39,11 +44,7 @@ static struct status read_status(const char *path) {
  * has a time namespace of its own. The others see the start itself, give or take a tick. */
 static uint64_t shift(void) {
     char text[128];
-    int fd = open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n < 0 ? 0 : n] = 0;
+    read_text("/proc/self/timens_offsets", text, sizeof text);
     const char *p = strstr(text, "boottime");
     long seconds = 0, ns = 0, ticks = sysconf(_SC_CLK_TCK);
     if (!p || sscanf(p, "boottime %ld %ld", &seconds, &ns) != 2)
