@@ -3,7 +3,6 @@
 import argparse
 import errno
 import fcntl
-import math
 import os
 import shutil
 import signal
@@ -23,7 +22,6 @@ from pump.share import broker
 from pump.share.broker import ShareError
 from pump.sizes import format_size
 from pump.terminal.command import UsageError
-from pump.terminal.number import number
 from pump.terminal.status import Status
 
 LOOK_S = 0.02
@@ -58,13 +56,7 @@ class Checkpoint:
             action="store_true",
             help="write its TCP connections as well, instead of refusing where it has any",
         )
-        parser.add_argument(
-            "--timeout",
-            type=number(0, math.inf),
-            default=60.0,
-            metavar="S",
-            help="seconds for it to leave (60)",
-        )
+        suspend.waits(parser, "seconds for it to leave")
         criu_is(parser)
 
     def main(self, args: argparse.Namespace) -> int:

@@ -50,13 +50,7 @@ class Suspend:
             action="store_true",
             help="its context, modules and graphs leave the GPU, too (vmm; driver 570 or newer)",
         )
-        parser.add_argument(
-            "--timeout",
-            type=number(0, math.inf),
-            default=60.0,
-            metavar="S",
-            help="seconds to wait (60)",
-        )
+        waits(parser, "seconds to wait")
 
     def main(self, args: argparse.Namespace) -> int:
         """Waits until all have left; a line a process."""
@@ -231,6 +225,17 @@ def no_room(row: dict[str, Any]) -> str:
 def there(row: dict[str, Any]) -> int:
     """Bytes that are still on the GPU. It may use less than it has reserved."""
     return int(min(row["reserved"], row["resident"]))
+
+
+def waits(parser: argparse.ArgumentParser, what: str) -> None:
+    """The argument that says how long."""
+    parser.add_argument(
+        "--timeout",
+        type=number(0, math.inf),
+        default=60.0,
+        metavar="S",
+        help=f"{what} (60)",
+    )
 
 
 def who_is(parser: argparse.ArgumentParser) -> None:
