@@ -22,6 +22,7 @@ PINNED_GIB_S = 2.0  # fewer than the background pins
 DIRTY_S, SPAN_S, ORDERED_S = 2.0, 4.0, 0.05
 AWAY_S = 60.0
 SHARE = "g"
+OUT, BACK = "60 GiB, all dirty", "60 GiB, back to the last byte"
 Figures = Iterator[tuple[str, list[float]]]
 
 
@@ -29,17 +30,15 @@ def measured(logs: Path, rounds: int, link_out: float) -> Figures:
     """What is measured, and each round's figure (`BARS` has the units). link_out: bytes a second of
     plain copies.
     """
-    out, back = [], []
-    for what, figures in dirty(logs / "dirty", rounds, link_out):
-        out += figures if what == "60 GiB, all dirty" else []
-        back += figures if what == "60 GiB, back to the last byte" else []
-        yield what, figures
+    found = dict(dirty(logs / "dirty", rounds, link_out))
+    yield from found.items()
     yield from decoder(logs / "decoder", rounds)
     yield from wholly(logs / "wholly", rounds)
     taken, brought = by_driver(logs / "driver")
-    ours = [statistics.median(times) / DIRTY_GIB for times in (out, back)]
-    yield "out, beside the driver's checkpoint", [taken / DRIVER_GIB / ours[0]]
-    yield "in, beside it", [brought / DRIVER_GIB / ours[1]]
+    times = statistics.median(found[OUT]), statistics.median(found[BACK])
+    out, back = (each / DIRTY_GIB for each in times)
+    yield "out, beside the driver's checkpoint", [taken / DRIVER_GIB / out]
+    yield "in, beside it", [brought / DRIVER_GIB / back]
 
 
 def dirty(logs: Path, rounds: int, link_out: float) -> Figures:
@@ -56,9 +55,9 @@ def dirty(logs: Path, rounds: int, link_out: float) -> Figures:
             times = bring_back(group, DIRTY_GIB * GIB // PIECE)
             first.append(times[0] * 1e3)
             back.append(times[-1])
-    yield "60 GiB, all dirty", out
+    yield OUT, out
     yield "60 GiB, beside copying it", [s * link_out / (DIRTY_GIB * GIB) for s in out]
-    yield "60 GiB, back to the last byte", back
+    yield BACK, back
     yield "first operation after it", first
     yield "stays: the context", stays
 
