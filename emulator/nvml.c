@@ -32,19 +32,29 @@ static int ordinal(nvmlDevice_t device) {
     return i >= 0 && i < (ptrdiff_t)devices_here() ? (int)i : -1;
 }
 
+typedef int (*memory_function)(int, uint64_t *, uint64_t *);
+static _Atomic(memory_function) ask_driver; /* NULL: not loaded yet */
+
+/* Trap: only until it is found, for it waits for the loader's lock. A child of a raw clone never gets that where another
+ * thread had it. */
+__attribute__((constructor)) static void find_driver(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    memory_function found = NULL;
+    if (driver)
+        *(void **)&found = dlsym(driver, "emu_device_memory");
+    atomic_store(&ask_driver, found);
+}
+
 static void read_memory(int device, uint64_t *used, uint64_t *total) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int (*ask)(int, uint64_t *, uint64_t *) = NULL;
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver)
-        *(void **)&ask = dlsym(driver, "emu_device_memory");
+    if (!atomic_load(&ask_driver))
+        find_driver();
+    memory_function ask = atomic_load(&ask_driver);
     if (!ask || ask(device, used, total) != 0) {
         pthread_once(&once, shared_open);
         *used = shared_memory(device).used;
         *total = environment_number("EMU_MEMORY", 8ull << 30);
     }
-    if (driver)
-        dlclose(driver);
 }
 
 #define CHECK_OPEN()                                                                                                   \
