@@ -24,6 +24,8 @@ struct frames_limit {
     struct lock lock;
     uint32_t most, made;       /* frames */
     struct ulms_frames *pools; /* for good */
+    uint64_t given;            /* so often frames were given, or may be made again. Atomic, and so is the next */
+    uint32_t held;             /* threads that make or unmake frames which nobody has asked for */
 };
 #define FRAMES_LIMIT_NONE {.most = NO_FRAME}
 
@@ -71,6 +73,10 @@ bool frames_make_ahead(struct ulms_frames *f, uint64_t bytes);
 /* A frame that make_one made, which is handed n, and that is unmade as soon as it is given. NO_FRAME: there may be no
  * more, or it could not be made. */
 uint32_t frames_make_once(struct ulms_frames *f, bool (*make_one)(void *own, uint32_t frame, size_t n), size_t n);
+/* How often frames of the pools under its limit were given. */
+uint64_t frames_given(const struct ulms_frames *f);
+/* Some were since that was `given`, or will be at once: where none could be taken there may be one now. */
+bool frames_may_come(const struct ulms_frames *f, uint64_t given);
 /* Frames that were unmade, and whose memory is not free until no page is mapped there: at most so many. */
 uint32_t frames_lingering(const struct ulms_frames *f);
 /* At so many of them no page is mapped any more. */

@@ -28,6 +28,22 @@ static void limit_give(struct frames_limit *l, size_t n) {
     lock_drop(&l->lock);
 }
 
+static void count_given(struct frames_limit *l, size_t n) {
+    __atomic_fetch_add(&l->given, n > 0, __ATOMIC_SEQ_CST);
+}
+
+static void hold(struct frames_limit *l, bool holds) {
+    __atomic_fetch_add(&l->held, holds ? 1 : -1u, __ATOMIC_SEQ_CST);
+}
+
+uint64_t frames_given(const struct ulms_frames *f) {
+    return __atomic_load_n(&f->limit->given, __ATOMIC_SEQ_CST);
+}
+
+bool frames_may_come(const struct ulms_frames *f, uint64_t given) {
+    return __atomic_load_n(&f->limit->held, __ATOMIC_SEQ_CST) > 0 || frames_given(f) != given;
+}
+
 void frames_limit_set(struct frames_limit *l, uint64_t bytes) {
     uint64_t frames = bytes / page_bytes;
     lock_take(&l->lock);
@@ -209,6 +225,7 @@ static void unmake_once(struct ulms_frames *f, uint32_t frame) {
         return;
     set_once(f, frame, false);
     limit_give(f->limit, 1);
+    count_given(f->limit, 1);
 }
 
 void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n) {
@@ -223,6 +240,7 @@ void ulms_frames_give(struct ulms_frames *f, const uint32_t *frames, size_t n) {
     for (size_t i = 0; once > 0 && i < n; i++)
         if (f->frame[frames[i]].once)
             unmake_once(f, frames[i]);
+    count_given(f->limit, n - once);
 }
 
 uint32_t frames_lingering(const struct ulms_frames *f) {
@@ -269,6 +287,7 @@ static size_t unmake_all(struct ulms_frames *f, const uint32_t *frames, size_t n
 
 void frames_trim(struct ulms_frames *f, uint64_t bytes) {
     uint32_t frames[BATCH];
+    hold(f->limit, true);
     for (size_t n, gone = BATCH; gone == BATCH && (n = take_surplus(f, bytes / page_bytes, frames)) > 0;) {
         gone = unmake_all(f, frames, n);
         lock_take(&f->lock);
@@ -277,8 +296,10 @@ void frames_trim(struct ulms_frames *f, uint64_t bytes) {
         count_made(f, (uint32_t)(n - gone));
         lock_drop(&f->lock);
         limit_give(f->limit, gone);
+        count_given(f->limit, gone);
         ulms_frames_give(f, frames + gone, n - gone);
     }
+    hold(f->limit, false);
 }
 
 /* What other pools under the same limit keep idle makes room for n frames. */
@@ -350,8 +371,10 @@ void frames_keep(struct ulms_frames *f, uint32_t stock, uint64_t bytes, void (*l
 
 static bool make_some(struct ulms_frames *f, size_t n) {
     uint32_t frames[MAKE];
+    hold(f->limit, true);
     size_t made = n > 0 ? make_more(f, frames, smaller(n, MAKE)) : 0;
     ulms_frames_give(f, frames, made);
+    hold(f->limit, false);
     return made > 0;
 }
 

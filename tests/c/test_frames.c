@@ -1,6 +1,9 @@
 /* Frames: who gets which, and what claims are worth; then random calls, with a memory that refuses some. */
 #include "frames/frames.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "base/bits.h"
 #include "base/page.h"
 #include "test.h"
@@ -245,4 +248,43 @@ TEST(no_two_pages_have_a_frame_whatever_is_refused) {
         }
         check();
     }
+}
+
+static _Atomic bool makes, goes_on;
+
+static size_t make_slowly(void *own, uint32_t first, size_t n) {
+    makes = true;
+    while (!goes_on)
+        sched_yield();
+    return make(own, first, n);
+}
+
+static void *make_ahead(void *unused) {
+    CHECK(frames_make_ahead(&pool, 2 * page_bytes));
+    return unused;
+}
+
+/* Whoever finds none while another thread makes some, or gives one, may look again. */
+TEST(none_now_is_told_from_none_at_all) {
+    static const struct frames_memory slow = {make_slowly, unmake};
+    uint32_t a[2];
+    pthread_t maker;
+    frames_limit_set(&limit, 2 * page_bytes);
+    CHECK(frames_open(&pool, FRAMES, &slow, &pool, &limit));
+    uint64_t given = frames_given(&pool);
+    CHECK(pthread_create(&maker, NULL, make_ahead, NULL) == 0);
+    while (!makes)
+        sched_yield();
+    CHECK(!frames_take(&pool, a, 1, false) && frames_may_come(&pool, given));
+    goes_on = true;
+    pthread_join(maker, NULL);
+    CHECK(frames_may_come(&pool, given));
+    CHECK(frames_take(&pool, a, 2, false));
+    given = frames_given(&pool);
+    CHECK(!frames_take(&pool, a, 1, false) && !frames_may_come(&pool, given));
+    ulms_frames_give(&pool, a, 1);
+    CHECK(frames_may_come(&pool, given));
+    given = frames_given(&pool);
+    frames_trim(&pool, 0);
+    CHECK(frames_may_come(&pool, given));
 }

@@ -327,6 +327,66 @@ def test_all_devices_have_one_limit(run_emulated: RunEmulated, tmp_path: Path) -
     assert told == f"True\n[{64 + 2 * 4}]\n"
 
 
+COPIES = """
+large, few = allocated(44 * MIB), [allocated(4 * MIB) for _ in range(20)]
+for i, start in enumerate(few):
+    fill(start, i, 4 * MIB)
+fill(large, 99, 44 * MIB)
+for _ in range(6):
+    for i in [*range(6)] * 3:
+        assert words_of(few[i], 4 * MIB) == {i}
+    assert words_of(large, 44 * MIB) == {99}
+"""
+"""Six of the few are on the device, and copies of theirs on the host, when the large one comes."""
+
+
+TURNS = """
+large = [allocated(44 * MIB) for _ in range(2)]
+for word in range(1, 8):
+    for start in large:
+        fill(start, word, 44 * MIB)
+        assert words_of(start, 44 * MIB) == {word}
+"""
+
+
+BESIDE = """
+import threading
+class Memset(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_uint64), ("pitch", ctypes.c_size_t), ("word", ctypes.c_uint),
+                ("size", ctypes.c_uint), ("width", ctypes.c_size_t), ("height", ctypes.c_size_t)]
+ends, graph, node = threading.Event(), ctypes.c_void_p(), ctypes.c_void_p()
+words = Memset(allocated(4 * MIB).value, 0, 5, 1, 4 * MIB, 1)
+def make_graphs():
+    call("cuCtxSetCurrent", context)
+    while not ends.is_set():
+        call("cuGraphCreate", ctypes.byref(graph), 0)
+        for _ in range(10):
+            call("cuGraphAddMemsetNode", ctypes.byref(node), graph, None, ctypes.c_size_t(0),
+                 ctypes.byref(words), context)
+        call("cuGraphDestroy", graph)
+threading.excepthook = lambda args: os._exit(1)
+thread = threading.Thread(target=make_graphs, daemon=True)
+thread.start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "memory"),
+    [(COPIES, "32MiB"), (TURNS, "12MiB"), ("import os\n" + BESIDE + TURNS, "12MiB")],
+    ids=["copies", "turns", "beside"],
+)
+def test_the_host_has_room_for_one_operation(
+    run_emulated: RunEmulated, tmp_path: Path, text: str, memory: str
+) -> None:
+    """What it used before leaves: copies of what is on the device, and what the operation before
+    has used; also while another thread keeps all pages where they are for a moment.
+    """
+    env = {"ULMS_MANAGED_LIMIT": "64MiB", "ULMS_FILE_LIMIT": "64MiB", "ULMS_PAGE": "4MiB"}
+    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known"}
+    ends = "ends.set()\nthread.join()\n" if "ends" in text else ""
+    assert not run_small(run_emulated, tmp_path, text + ends, memory=memory, **env)
+
+
 @pytest.mark.parametrize(
     ("room", "parts", "reserves"), [(1 << 40, 21, True), (32 * MIB, 20, True), (1 << 40, 21, False)]
 )

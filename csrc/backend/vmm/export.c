@@ -149,7 +149,7 @@ static bool export_part(struct pager *d, const struct vmm_part *p) {
     struct vmm_pages s = vmm_part_pages(p);
     struct page page = {.v = vmm_in(d), .range = p->range, .at = s.first, .stream = pager_stream_new()};
     bool good = page.stream != NULL;
-    good = good && vmm_fix(d, p->start, p->start + p->bytes);
+    good = good && vmm_fix(d, p->start, p->start + p->bytes, true);
     for (; good && page.at < s.end; page.at++)
         good = export_page(d, &page);
     vmm_give_back(d, most_of(d));

@@ -37,9 +37,9 @@ static bool is_away(const struct pager *d, const struct job *j) {
 }
 
 /* Pages of [start, end). Under the lock. */
-static void keep_all(const struct pager *d, addr_t start, addr_t end) {
+static void keep_all(const struct pager *d, addr_t start, addr_t end, uint64_t until) {
     for (struct job j; filer_next(d, &start, end, &j, is_away);)
-        filer_keep(d, &j);
+        filer_keep(&j, until);
 }
 
 static void keep_none(const struct pager *d) {
@@ -48,13 +48,11 @@ static void keep_none(const struct pager *d) {
         j.range->page[j.page].in_place_until = 0;
 }
 
-bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
-    struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+/* Until none lies in the file. Under the lock, which waiting releases. */
+static bool await(struct pager *d, struct filer *f, addr_t start, addr_t end) {
     struct patience patience = {.what = PATIENCE_NEED};
-    uint64_t failed = f ? f->failed : 0, recalled = f ? f->recalled : 0;
-    if (f)
-        keep_all(d, start, end);
-    while (f && (f->writing > 0 || vmm_any_filed(d, start, end))) {
+    uint64_t failed = f->failed, recalled = f->recalled;
+    while (f->writing > 0 || vmm_any_filed(d, start, end)) {
         if (pager_stops(d) || f->failed != failed)
             return false;
         bool asked = f->recall < f->end;
@@ -73,6 +71,17 @@ bool vmm_recall(struct pager *d, addr_t start, addr_t end) {
         recalled = f->recalled;
     }
     return true;
+}
+
+bool vmm_recall(struct pager *d, addr_t start, addr_t end, uint64_t until, bool pauses) {
+    struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
+    if (!f)
+        return true;
+    keep_all(d, start, end, until);
+    f->pausing += pauses;
+    bool there = await(d, f, start, end);
+    f->pausing -= pauses;
+    return there;
 }
 
 /* The folder, or one in it, is what the program allows; "" is memory. Returns why not; NULL: it is. */

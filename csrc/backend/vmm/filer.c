@@ -58,6 +58,12 @@ bool filer_next(const struct pager *d, addr_t *at, addr_t end, struct job *j, fi
     return false;
 }
 
+/* On the device, with a copy on the host that saves the next copy. */
+static bool has_copy(const struct pager *d, const struct job *j) {
+    const struct vmm_page *p = &j->range->page[j->page];
+    return vmm_page_at(p) == VMM_DEVICE && p->frame[VMM_HOST] != NO_FRAME && !moves(d, j);
+}
+
 static bool begin(struct pager *d, struct job *j) {
     j->move = pager_move_other(d, j->range->start + j->page * page_bytes);
     return j->move > 0;
@@ -144,8 +150,9 @@ static bool read_page(struct vmm *v, const struct job *j, CUstream stream, bool 
     return true;
 }
 
-void filer_keep(const struct pager *d, const struct job *j) {
-    j->range->page[j->page].in_place_until = d->window.next + 1;
+void filer_keep(const struct job *j, uint64_t until) {
+    struct vmm_page *p = &j->range->page[j->page];
+    p->in_place_until = larger(p->in_place_until, until);
 }
 
 /* Under the lock, which is released meanwhile. */
@@ -160,15 +167,20 @@ static bool write(struct pager *d, struct filer *f, const struct job *j, CUstrea
     f->writing--;
     f->whole = f->whole || !written;
     if (written && !good)
-        filer_keep(d, j);
+        filer_keep(j, d->window.next + 1);
     pager_move_done(d, j->move, good);
     return good;
 }
 
-/* Another page leaves the host. False: none can. Likewise. */
+/* Another page leaves the host, or its copy. False: none can. Likewise. */
 static bool make_room(struct pager *d, struct filer *f, CUstream stream) {
     struct job j;
     addr_t at = 0;
+    if (filer_next(d, &at, UINT64_MAX, &j, has_copy)) {
+        vmm_page_drop(vmm_in(d), &j.range->page[j.page], VMM_HOST);
+        return true;
+    }
+    at = 0;
     return is_still(d) && filer_next(d, &at, UINT64_MAX, &j, may_go) && begin(d, &j) && write(d, f, &j, stream);
 }
 
@@ -179,20 +191,25 @@ static bool mover_moves(const struct pager *d) {
     return m != NULL;
 }
 
-/* Pages leave the host just now, or other operations use it, and will not for long. */
-static bool room_may_come(const struct pager *d, const struct filer *f) {
-    return f->writing > 0 || mover_moves(d) || (!pager_opaque_runs(d) && d->window.oldest + 1 < d->window.next);
+/* Pages leave the host just now, or have since that was `given`, or will as soon as somebody else is through who keeps
+ * them from it. */
+static bool room_may_come(const struct pager *d, const struct filer *f, uint64_t given) {
+    if (f->writing > 0 || mover_moves(d) || frames_may_come(&vmm_in(d)->pool[VMM_HOST].frames, given))
+        return true;
+    return f->pausing == 0 && (pager_opaque_runs(d) || d->window.oldest + 1 < d->window.next);
 }
 
 /* Likewise. False: there is no room for it yet. */
 static bool read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
     bool good, room;
+    uint64_t given;
     do {
+        given = frames_given(&vmm_in(d)->pool[VMM_HOST].frames);
         pager_unlock(d);
         good = read_page(vmm_in(d), j, stream, &room);
         pager_lock(d);
     } while (!room && make_room(d, f, stream));
-    bool over = room || !room_may_come(d, f);
+    bool over = room || !room_may_come(d, f, given);
     if (!room && over)
         log_warn(
             "device %d: what lies in the file is to be used on the host, which has no room for it: that is refused "

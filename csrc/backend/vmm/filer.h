@@ -16,6 +16,7 @@ struct filer {
     unsigned writing;          /* pages that go just now */
     addr_t recall, end;        /* what of these addresses lies in the file is to come to the host */
     uint64_t recalled, failed; /* pages that did, and did not */
+    unsigned pausing;          /* who asks for them lets no move begin: so many */
 };
 
 /* A page that a thread of these has. */
@@ -31,8 +32,8 @@ typedef bool filer_asks(const struct pager *d, const struct job *j);
 bool filer_next(const struct pager *d, addr_t *at, addr_t end, struct job *j, filer_asks *is);
 /* It lies in the file. */
 bool filer_is_filed(const struct pager *d, const struct job *j);
-/* The page stays on the host until the next operation has retired. */
-void filer_keep(const struct pager *d, const struct job *j);
+/* The page stays on the host until all operations of lower tickets have retired. */
+void filer_keep(const struct job *j, uint64_t until);
 /* The device's, made if need be; its threads run, or `idle` says why not. Without the lock. NULL: there is no memory.
  */
 struct filer *filer_of(struct pager *d);

@@ -297,7 +297,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
             vmm_arrive_page(d, p->range, i);
     pager_lock(d);
     if (__atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED)) { /* dead pages that it shares may be stale */
-        bool there = vmm_recall(d, start, start + bytes);
+        bool there = vmm_recall(d, start, start + bytes, d->window.next + 1, false);
         pager_moves_wait(d, start, bytes, false);
         if (!there)
             log_debug("device %d: memory that came shares a page with what is in the file", d->ordinal);

@@ -50,9 +50,11 @@ bool vmm_files(const struct pager *d);
 bool vmm_may_file(const struct pager *d);
 /* Something of [start, end) lies in the file. */
 bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end);
-/* What of [start, end) lies in the file comes to the host, where it stays, or to the device. False: it does not, and
- * must not be used. Under the lock, which is released meanwhile. */
-__attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end);
+/* What of [start, end) lies in the file comes to the host, where it stays until all operations of lower tickets than
+ * `until` have retired, or to the device. `pauses`: the caller lets no move begin. False: it does not come, and must
+ * not be used. Under the lock, which is released meanwhile. */
+__attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end, uint64_t until,
+                                                    bool pauses);
 bool vmm_insists(struct pager *d, const struct op *op);
 void vmm_load(const struct pager *d, struct backend_load *load);
 void vmm_filers_stop(void);
@@ -90,9 +92,9 @@ struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
 void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
 /* The part that starts there, and its device; NULL: none does, or it was freed already. */
 struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
-/* The pages of [start, end), of one range, stay where they are. False: some do not come to rest; then nothing moves any
- * more, which is told, and no operation runs before all of it is there. */
-bool vmm_fix(struct pager *d, addr_t start, addr_t end);
+/* The pages of [start, end), of one range, stay where they are. `pauses`: the caller lets no move begin. False: some do
+ * not come to rest; then nothing moves any more, which is told, and no operation runs before all of it is there. */
+bool vmm_fix(struct pager *d, addr_t start, addr_t end, bool pauses);
 
 /* --- memory that other processes map (export.c): see backend.h --- */
 

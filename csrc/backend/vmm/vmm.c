@@ -161,11 +161,13 @@ static bool touches_lost(struct pager *d, const struct op *op) {
 /* What the operation may use lies no more in the file: also of pages that it is to use on the host. False: it does. */
 static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
     bool all = uses == PAGER_USES_ANY || pager_ended(d) || !vmm_goes_stale(d) || vmm_verifies();
-    bool good = !all || vmm_recall(d, 0, UINT64_MAX);
+    bool pauses = uses == PAGER_USES_ANY;
+    uint64_t until = d->window.next; /* the operation's own ticket is lower */
+    bool good = !all || vmm_recall(d, 0, UINT64_MAX, until, pauses);
     for (size_t i = 0; good && !all && i < vmm_touches(d, op); i++) { /* another operation's, after waiting */
         addr_t start = d->admission.touches[i].start / page_bytes * page_bytes;
         addr_t end = d->admission.touches[i].start + d->admission.touches[i].bytes;
-        good = vmm_recall(d, start, end);
+        good = vmm_recall(d, start, end, until, pauses);
     }
     return good;
 }
@@ -196,18 +198,18 @@ static void fix_page(struct pager *d, addr_t p) {
 }
 
 /* They do not move, and none of them lies in the file. Under the lock, which is released meanwhile. */
-static bool come_to_rest(struct pager *d, addr_t start, addr_t end) {
+static bool come_to_rest(struct pager *d, addr_t start, addr_t end, bool pauses) {
     bool rest;
     do
-        rest = vmm_recall(d, start, end) && pager_moves_wait(d, start, end - start, false);
+        rest = vmm_recall(d, start, end, d->window.next + 1, pauses) && pager_moves_wait(d, start, end - start, false);
     while (rest && vmm_any_filed(d, start, end));
     return rest;
 }
 
-bool vmm_fix(struct pager *d, addr_t start, addr_t end) {
+bool vmm_fix(struct pager *d, addr_t start, addr_t end, bool pauses) {
     addr_t from = start / page_bytes * page_bytes;
     pager_lock(d);
-    bool any = any_page(d, from, end - from, may_move), rest = !any || come_to_rest(d, from, end);
+    bool any = any_page(d, from, end - from, may_move), rest = !any || come_to_rest(d, from, end, pauses);
     if (any && rest) {
         vmm_map_stale(d, from, end);
         ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
@@ -231,7 +233,7 @@ static void pin_reachable(const addr_t *pointers, size_t n) {
         addr_t start;
         uint64_t bytes;
         if (vmm_find(pointers[i], &d) && vmm_reach(pointers[i], &start, &bytes))
-            vmm_fix(d, start, start + bytes);
+            vmm_fix(d, start, start + bytes, false);
     }
 }
 
