@@ -35,8 +35,8 @@ static int ordinal(nvmlDevice_t device) {
 typedef int (*memory_function)(int, uint64_t *, uint64_t *);
 static _Atomic(memory_function) ask_driver; /* NULL: not loaded yet */
 
-/* Trap: only until it is found, for it waits for the loader's lock. A child of a raw clone never gets that where another
- * thread had it. */
+/* Trap: only until it is found, for it waits for the loader's lock. A child of a raw clone never gets that where
+ * another thread had it. */
 __attribute__((constructor)) static void find_driver(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     memory_function found = NULL;
