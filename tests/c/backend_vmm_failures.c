@@ -2,7 +2,7 @@
 #include "vmm_moves.h"
 
 /* Whatever call fails, and whenever: nothing is lost, and nothing is left behind. */
-static void fail_in_moves(const char *what, bool stale) {
+static void fail_in_moves(const char *what, bool stale, bool parks) {
     char text[64];
     setenv("EMU_MEMORY", "64MiB", 1);
     open_device(BYTES);
@@ -16,6 +16,7 @@ static void fail_in_moves(const char *what, bool stale) {
             struct vmm_move m = whole(r, way % 2 ? VMM_DEVICE : VMM_HOST);
             m.keep = m.clean = after % 2;
             m.stale = stale && m.to == VMM_HOST;
+            m.parks = parks && m.to == VMM_HOST;
             move(&m);
         }
         emu_fail(NULL);
@@ -32,43 +33,63 @@ static void fail_in_moves(const char *what, bool stale) {
 }
 
 TEST(creating_fails_in_a_move) {
-    fail_in_moves("cuMemCreate", false);
+    fail_in_moves("cuMemCreate", false, false);
 }
 
 TEST(mapping_fails_in_a_move) {
-    fail_in_moves("cuMemMap", false);
+    fail_in_moves("cuMemMap", false, false);
 }
 
 TEST(unmapping_fails_in_a_move) {
-    fail_in_moves("cuMemUnmap", false);
+    fail_in_moves("cuMemUnmap", false, false);
 }
 
 TEST(access_fails_in_a_move) {
-    fail_in_moves("cuMemSetAccess", false);
+    fail_in_moves("cuMemSetAccess", false, false);
 }
 
 TEST(copying_fails_in_a_move) {
-    fail_in_moves("cuMemcpyAsync", false);
+    fail_in_moves("cuMemcpyAsync", false, false);
 }
 
 TEST(creating_fails_while_what_leaves_is_stale) {
-    fail_in_moves("cuMemCreate", true);
+    fail_in_moves("cuMemCreate", true, false);
 }
 
 TEST(mapping_fails_while_what_leaves_is_stale) {
-    fail_in_moves("cuMemMap", true);
+    fail_in_moves("cuMemMap", true, false);
 }
 
 TEST(unmapping_fails_while_what_leaves_is_stale) {
-    fail_in_moves("cuMemUnmap", true);
+    fail_in_moves("cuMemUnmap", true, false);
 }
 
 TEST(access_fails_while_what_leaves_is_stale) {
-    fail_in_moves("cuMemSetAccess", true);
+    fail_in_moves("cuMemSetAccess", true, false);
 }
 
 TEST(copying_fails_while_what_leaves_is_stale) {
-    fail_in_moves("cuMemcpyAsync", true);
+    fail_in_moves("cuMemcpyAsync", true, false);
+}
+
+TEST(creating_fails_while_what_leaves_is_parked) {
+    fail_in_moves("cuMemCreate", false, true);
+}
+
+TEST(mapping_fails_while_what_leaves_is_parked) {
+    fail_in_moves("cuMemMap", false, true);
+}
+
+TEST(unmapping_fails_while_what_leaves_is_parked) {
+    fail_in_moves("cuMemUnmap", false, true);
+}
+
+TEST(access_fails_while_what_leaves_is_parked) {
+    fail_in_moves("cuMemSetAccess", false, true);
+}
+
+TEST(copying_fails_while_what_leaves_is_parked) {
+    fail_in_moves("cuMemcpyAsync", false, true);
 }
 
 /* For the engine they are still there: what operations write is not nobody's. */

@@ -135,9 +135,10 @@ const char *vmm_file(struct pager *d, const char *folder) {
 static const char *leave_host(struct pager *d) {
     uint32_t frame;
     const char *why = d->moves.under_way ? "" : vmm_placeholder_to_device(vmm_in(d), &frame);
-    if (!why && frame != NO_FRAME) {
-        pager_memory_set_aside(d, (int64_t)page_bytes);
-        ulms_frames_give(&vmm_in(d)->pool[VMM_HOST].frames, &frame, 1);
+    if (frame != NO_FRAME) {
+        vmm_placeholder_came(d, false);
+        if (!why)
+            ulms_frames_give(&vmm_in(d)->pool[VMM_HOST].frames, &frame, 1);
     }
     return why;
 }

@@ -37,9 +37,8 @@ static bool may_return(const struct pager *d, const struct job *j) {
 
 static bool may_go(const struct pager *d, const struct job *j) {
     const struct vmm_page *p = &j->range->page[j->page];
-    uint8_t at = vmm_page_at(p);
-    return (at == VMM_HOST || at == VMM_STALE) && !p->fixed && p->in_place_until <= d->window.oldest &&
-           !j->range->reserved && !moves(d, j);
+    return (vmm_page_at(p) == VMM_HOST || vmm_page_is_vacant(p)) && !p->fixed &&
+           p->in_place_until <= d->window.oldest && !j->range->reserved && !moves(d, j);
 }
 
 bool filer_next(const struct pager *d, addr_t *at, addr_t end, struct job *j, filer_asks *is) {
@@ -120,7 +119,7 @@ static bool write_page(struct vmm *v, const struct job *j, CUstream stream, bool
     struct vmm_page *p = &j->range->page[j->page];
     uint32_t slot = vmm_file_take(v);
     *written = slot != NO_SLOT && vmm_file_write(v, slot, vmm_page_alias(v, p, VMM_HOST), stream);
-    if (*written && unmap_page(v, j)) {
+    if (*written && (vmm_page_at(p) == VMM_PLACEHOLDER || unmap_page(v, j))) {
         vmm_page_file(v, p, slot);
         vmm_page_drop(v, p, VMM_HOST);
         vmm_hold_places(v, j->range, j->page, 1);

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/vmm/memory.h"
+#include "backend/vmm/verify.h"
 #include "driver/session.h"
 
 enum { NICE = 10, STOCK_BYTES = 128 << 20 };
@@ -47,13 +47,23 @@ static bool wait(struct frame_prefetcher *m, uint64_t ns) {
     return goes_on;
 }
 
-/* A walk over the pages that are stale at frames which were given back. */
+/* A walk over the pages that are stale at frames which were given back: they are mapped elsewhere. */
 struct walk {
     addr_t at;    /* the next page */
     bool skipped; /* some are left for later */
 };
 
-/* Maps the next on the host. One at a time, so that nobody waits for long. False: there is none. */
+/* Nobody uses it while it is away, if `unused`. */
+static void map_elsewhere(struct vmm *v, struct vmm_range *r, size_t page, bool unused) {
+    if (unused && vmm_range_unmap(v, r, page, 1, VMM_UNMAPPED)) {
+        vmm_hold_vacant(v, r, page, 1);
+        vmm_range_map(v, r, page, 1, VMM_HOST);
+    } else {
+        vmm_range_map_stale(v, r, page, 1);
+    }
+}
+
+/* Maps the next. One at a time, so that nobody waits for long. False: there is none. */
 static bool map_next_void(struct pager *d, struct walk *w) {
     bool mapped = false;
     pager_lock(d);
@@ -67,7 +77,7 @@ static bool map_next_void(struct pager *d, struct walk *w) {
         w->skipped = w->skipped || moves;
         mapped = is_void && !moves;
         if (mapped)
-            vmm_range_map_stale(vmm_in(d), r, page, 1);
+            map_elsewhere(vmm_in(d), r, page, vmm_goes_stale(d) && !vmm_verifies());
         w->at = start >= w->at ? start + page_bytes : w->at;
     }
     pager_unlock(d);
@@ -114,6 +124,9 @@ static bool follow_budget(struct pager *d) {
     frames_keep(&v->pool[VMM_DEVICE].frames, stock, most, frames_ask, v->prefetcher);
     frames_keep(&v->pool[VMM_HOST].frames, stock, on_host, frames_ask, v->prefetcher);
     vmm_give_back(d, all);
+    pager_lock(d);
+    vmm_placeholder_came(d, false);
+    pager_unlock(d);
     return !moves || vmm_occupied(d) <= all;
 }
 

@@ -20,6 +20,13 @@ void vmm_map_stale(struct pager *d, addr_t start, addr_t end);
 /* Any page may be written. */
 void vmm_written(struct pager *d);
 
+/* --- the placeholder's page of the budget (placeholder_budget.c). Under the device's lock --- */
+
+/* A move may make it: the page is set aside, where there is no placeholder yet. */
+void vmm_placeholder_comes(struct pager *d);
+/* The move is over (parks), or something else may have left it: the page is back if there is none. */
+void vmm_placeholder_came(struct pager *d, bool parks);
+
 /* --- the thread that makes frames ahead (frame_prefetcher.c) --- */
 
 /* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */

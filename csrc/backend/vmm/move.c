@@ -75,7 +75,7 @@ static bool provide(struct vmm *v, const struct span *s, const struct vmm_move *
 }
 
 static bool needs_copy(const struct vmm_move *m, const struct vmm_page *p) {
-    bool has = p->at == VMM_STALE && (m->to == VMM_HOST || !p->filled);
+    bool has = vmm_page_is_vacant(p) && (m->to == VMM_HOST || !p->filled);
     return m->copy && p->at != m->to && !has && !(m->to == VMM_HOST && m->clean && p->filled);
 }
 
@@ -139,7 +139,7 @@ static void settle(struct vmm *v, const struct vmm_move *m, struct vmm_page *p) 
         p->filled = keeps && p->frame[VMM_HOST] != NO_FRAME;
         if (!p->filled)
             vmm_page_drop(v, p, VMM_HOST);
-    } else if (p->at == VMM_HOST || p->at == VMM_STALE || vmm_page_is_filed(p)) {
+    } else if (p->at == VMM_HOST || vmm_page_is_vacant(p) || vmm_page_is_filed(p)) {
         vmm_page_drop(v, p, VMM_DEVICE);
     }
 }
@@ -168,6 +168,21 @@ static void look(struct vmm *v, const struct vmm_move *m, const struct span *s, 
         else
             n = 1;
     }
+}
+
+/* What leaves the device for the host, and for the placeholder. */
+static void will_be_vacant(const struct vmm_move *m, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_DEVICE && s->range->page[i].frame[VMM_HOST] != NO_FRAME)
+            s->range->page[i].filled = m->copy;
+}
+
+static void adopt(struct vmm *v, const struct span *s) {
+    for (size_t i = s->first; i < s->end; i++)
+        if (s->range->page[i].at == VMM_UNMAPPED && s->range->page[i].frame[VMM_DEVICE] != NO_FRAME) {
+            vmm_placeholder_adopt(v, &s->range->page[i]);
+            return;
+        }
 }
 
 /* They are not mapped, and their content is on the host. */
@@ -229,9 +244,13 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
     for (size_t i = 0; i < n; i++) {
         if (ok[i] && m[i].to == VMM_DEVICE)
             arrive(v, &s[i]);
+        if (ok[i] && m->parks)
+            will_be_vacant(&m[i], &s[i]);
         whole = ok[i] && vmm_range_unmap(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         if (ok[i])
             look(v, &m[i], &s[i], stream);
+        if (ok[i] && m->parks)
+            adopt(v, &s[i]);
     }
     if (whole && vacated && m->to == VMM_HOST) {
         for (size_t i = 0; i < n; i++)
@@ -239,6 +258,8 @@ static bool remap(struct vmm *v, const struct vmm_move *m, const struct span *s,
         vacated(data);
     }
     for (size_t i = 0; i < n; i++) {
+        if (ok[i] && m->parks)
+            vmm_hold_vacant(v, s[i].range, s[i].first, s[i].end - s[i].first);
         whole = ok[i] && vmm_range_map(v, s[i].range, s[i].first, s[i].end - s[i].first, m[i].to) && whole;
         for (size_t p = s[i].first; s[i].range && p < s[i].end; p++)
             settle(v, &m[i], &s[i].range->page[p]);

@@ -1,50 +1,95 @@
-/* What is mapped where a page is in the file: one frame for all of them, of the host until that is let go of. Trap: the
- * driver refuses an address that has no memory, also where nothing runs: in a capture, as the parameter of a node, and
- * when it is asked about it. */
+/* The placeholder: mapped where a page has given up its frame, for as long as it is away. Trap: the driver refuses an
+ * address that has no memory, also where nothing runs: in a capture, as the parameter of a node, and when it is asked
+ * about it. It maps a frame of the device six times as fast as one of the host. */
 #include "backend/vmm/vmm.h"
 
 #include "base/spans.h"
 
-/* Taken where there is room for it, and kept. 0: there was none yet. */
-static CUmemGenericAllocationHandle handle(struct vmm *v) {
+void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *page) {
+    struct placeholder *p = &v->placeholder;
+    uint32_t frame = page->frame[VMM_DEVICE];
+    lock_take(&p->lock);
+    if (!p->there && frame != NO_FRAME && !v->pool[VMM_DEVICE].pieces[frame]) {
+        p->there = true;
+        p->place = VMM_DEVICE;
+        p->frame = frame;
+        page->frame[VMM_DEVICE] = NO_FRAME;
+    }
+    lock_drop(&p->lock);
+}
+
+bool vmm_placeholder_is_here(struct vmm *v) {
     struct placeholder *p = &v->placeholder;
     lock_take(&p->lock);
-    if (!p->there) {
+    bool here = p->there && p->place == VMM_DEVICE;
+    lock_drop(&p->lock);
+    return here;
+}
+
+/* Its handle, for n pages more; 0: there is none. One of the host is taken if `takes` says so, and there is room. */
+static CUmemGenericAllocationHandle begin(struct vmm *v, size_t n, bool takes) {
+    struct placeholder *p = &v->placeholder;
+    lock_take(&p->lock);
+    if (!p->there && takes) {
         p->place = VMM_HOST;
         p->there = frames_take(&v->pool[p->place].frames, &p->frame, 1, false);
     }
     CUmemGenericAllocationHandle found = p->there ? v->pool[p->place].handles[p->frame] : 0;
+    p->pages += found ? n : 0;
     lock_drop(&p->lock);
     return found;
 }
 
-static bool put(const struct vmm *v, addr_t at, CUmemGenericAllocationHandle placeholder) {
-    if (!vmm_map(at, page_bytes, placeholder))
-        return false;
-    bool allowed = vmm_allow(at, page_bytes, &v->users);
-    if (!allowed)
-        vmm_unmap(at, page_bytes);
-    return allowed;
+/* Where pages of the program go to the file by themselves it stays, as there may be no frame for it then. */
+void vmm_placeholder_left(struct vmm *v, size_t n) {
+    struct placeholder *p = &v->placeholder;
+    lock_take(&p->lock);
+    p->pages -= n;
+    if (p->there && p->pages == 0 && p->place == VMM_DEVICE && !v->beyond_host) {
+        p->there = false;
+        ulms_frames_give(&v->pool[p->place].frames, &p->frame, 1);
+    }
+    lock_drop(&p->lock);
+}
+
+/* All or none of the pages, which are unmapped. */
+static void hold(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool takes) {
+    CUmemGenericAllocationHandle held = begin(v, n, takes);
+    addr_t start = r->start + first * page_bytes;
+    size_t done = 0;
+    while (held && done < n && vmm_map(start + done * page_bytes, page_bytes, held))
+        done++;
+    if (done == n && vmm_allow(start, n * page_bytes, &v->users)) {
+        for (size_t i = first; i < first + n; i++)
+            vmm_page_lies(&r->page[i], VMM_PLACEHOLDER);
+        return;
+    }
+    if (done > 0)
+        vmm_unmap(start, done * page_bytes);
+    if (held)
+        vmm_placeholder_left(v, n);
 }
 
 void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    for (size_t i = first; i < first + n; i++) {
-        struct vmm_page *page = &r->page[i];
-        bool bare = page->at == VMM_UNMAPPED && vmm_page_is_filed(page);
-        CUmemGenericAllocationHandle held = bare ? handle(v) : 0;
-        if (held && put(v, r->start + i * page_bytes, held))
-            vmm_page_lies(page, VMM_FILED);
-    }
+    for (size_t i = first; i < first + n; i++)
+        if (r->page[i].at == VMM_UNMAPPED && vmm_page_is_filed(&r->page[i]))
+            hold(v, r, i, 1, true);
 }
 
-/* The first behind *at of which pages may be in the file; moves *at behind it. NULL: there is none. */
+void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
+    size_t end = first + n;
+    for (size_t run; (run = vmm_next_unmapped(r, &first, end)) > 0; first += run)
+        hold(v, r, first, run, false);
+}
+
+/* The first behind *at; moves *at behind it. NULL: there is none. */
 static struct vmm_range *next_range(struct vmm *v, addr_t *at) {
     struct vmm_range *found = NULL;
     lock_take(&v->lock);
-    for (size_t i = spans_behind(&v->ranges, *at); i < v->ranges.count && !found; i++) {
-        struct vmm_range *r = v->ranges.at[i].what;
-        *at = r->start + r->bytes;
-        found = r->reserved ? NULL : r;
+    size_t i = spans_behind(&v->ranges, *at);
+    if (i < v->ranges.count) {
+        found = v->ranges.at[i].what;
+        *at = found->start + found->bytes;
     }
     lock_drop(&v->lock);
     return found;
@@ -63,14 +108,18 @@ const char *vmm_placeholder_to_device(struct vmm *v, uint32_t *frame) {
     *frame = p->frame;
     p->place = VMM_DEVICE;
     p->frame = here;
+    p->pages++; /* until all are mapped there */
     lock_drop(&p->lock);
-    for (struct vmm_range *r; (r = next_range(v, &at));)
-        for (size_t i = 0; i < r->bytes / page_bytes; i++) {
-            if (r->page[i].at != VMM_FILED)
+    const char *why = NULL;
+    for (struct vmm_range *r; !why && (r = next_range(v, &at));)
+        for (size_t i = 0; !why && i < r->bytes / page_bytes; i++) {
+            if (r->page[i].at != VMM_PLACEHOLDER)
                 continue;
             if (!vmm_range_unmap(v, r, i, 1, VMM_UNMAPPED))
-                return "the driver refuses to unmap";
-            vmm_hold_places(v, r, i, 1);
+                why = "the driver refuses to unmap";
+            else
+                hold(v, r, i, 1, false);
         }
-    return NULL;
+    vmm_placeholder_left(v, 1);
+    return why;
 }

@@ -139,20 +139,30 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
             whole = false;
             continue;
         }
+        if (r->page[first].at == VMM_PLACEHOLDER)
+            vmm_placeholder_left(v, run);
         for (size_t i = first; i < first + run; i++)
             vmm_page_lies(&r->page[i], VMM_UNMAPPED);
     }
     return whole;
 }
 
-/* Pages of [*first, end) that follow one another with that `at`: moves *first to them, returns how many. */
-static size_t next_at(const struct vmm_range *r, size_t *first, size_t end, unsigned at) {
+/* Pages of [*first, end) that follow one another and are so: moves *first to them, returns how many. */
+static size_t next_that(const struct vmm_range *r, size_t *first, size_t end, bool (*is)(const struct vmm_page *)) {
     size_t n = 0;
-    while (*first < end && r->page[*first].at != at)
+    while (*first < end && !is(&r->page[*first]))
         ++*first;
-    while (*first + n < end && r->page[*first + n].at == at)
+    while (*first + n < end && is(&r->page[*first + n]))
         n++;
     return n;
+}
+
+static bool is_unmapped(const struct vmm_page *p) {
+    return p->at == VMM_UNMAPPED;
+}
+
+size_t vmm_next_unmapped(const struct vmm_range *r, size_t *first, size_t end) {
+    return next_that(r, first, end, is_unmapped);
 }
 
 /* Many at once may fail where a few do not. */
@@ -167,7 +177,7 @@ static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size
 static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     for (int i = 0; i < TRIES; i++) {
         bool whole = true;
-        for (size_t at = first, run; (run = next_at(r, &at, first + n, VMM_UNMAPPED)) > 0; at += run)
+        for (size_t at = first, run; (run = vmm_next_unmapped(r, &at, first + n)) > 0; at += run)
             whole = map_by_halves(v, r, at, run, place) && whole;
         if (whole)
             return;
@@ -188,7 +198,8 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
         if (!map_run(v, r, at, run, to))
             map_somehow(v, r, at, run, r->page[at].frame[other] == NO_FRAME ? to : other);
     for (size_t i = first; i < end; i++)
-        whole = whole && (r->page[i].at == to || (to == VMM_HOST && vmm_page_is_filed(&r->page[i])));
+        whole = whole && (r->page[i].at == to ||
+                          (to == VMM_HOST && (r->page[i].at == VMM_PLACEHOLDER || vmm_page_is_filed(&r->page[i]))));
     return whole;
 }
 
@@ -208,7 +219,7 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
 
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
-    for (size_t run; (run = next_at(r, &first, end, VMM_STALE)) > 0; first += run)
+    for (size_t run; (run = next_that(r, &first, end, vmm_page_is_vacant)) > 0; first += run)
         if (unmap_somehow(v, r, first, run))
             vmm_range_map(v, r, first, run, VMM_HOST);
 }

@@ -277,6 +277,9 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     pager_lock(d);
     /* Then the driver gets the frame: the mover maps the page elsewhere, or one thread would map all of them later. */
     bool shrinks = frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) > vmm_frames_allowed(d);
+    bool parks = !fill && unused && shrinks && !vmm_verifies();
+    if (parks)
+        vmm_placeholder_comes(d);
     pager_unlock(d);
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
@@ -291,21 +294,22 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .file = files,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
                                     .stale = !fill && unused && !shrinks && !vmm_verifies(),
+                                    .parks = parks,
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
     pager_lock(d);
-    vmm_in(d)->stale_content = vmm_in(d)->stale_content || (part[0].stale && part[0].copy);
+    vmm_in(d)->stale_content = vmm_in(d)->stale_content || ((part[0].stale || parks) && part[0].copy);
     bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
     pager_unlock(d);
-    if (!mapped)
-        return false;
-    enum vmm_moved moved = vmm_move(vmm_in(d), part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
-    for (size_t i = 0; i < n && vmm_verifies(); i++)
+    enum vmm_moved moved = VMM_STAYED;
+    if (mapped)
+        moved = vmm_move(vmm_in(d), part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
+    for (size_t i = 0; i < n && mapped && vmm_verifies(); i++)
         vmm_verify_moved(vmm_in(d), &part[i], stream);
-    if (moved == VMM_STUCK) {
-        pager_lock(d);
+    pager_lock(d);
+    vmm_placeholder_came(d, parks);
+    if (moved == VMM_STUCK)
         pager_give_up(d, "the driver does not tell what is copied");
-        pager_unlock(d);
-    }
+    pager_unlock(d);
     return moved == VMM_MOVED;
 }
 

@@ -8,7 +8,9 @@
  *           it comes again that costs no call
  *   claim   of a stale page on that frame: if it is idle when the page comes, it gets it back, and needs no call then
  *           either
- *   slot    a page's place in a file: then the page has no frame, and its addresses are mapped at a placeholder
+ *   slot    a page's place in a file: then the page has no frame
+ *   placeholder  one frame, at which pages are mapped that have given up theirs and whose frames the driver got back,
+ *           and those in the file
  *
  * Copies run from alias to alias; only the program's addresses are mapped anew, and for that moment nobody may use
  * them. */
@@ -26,7 +28,7 @@
 /* Where a frame lies: what arrays are indexed by. */
 enum vmm_place { VMM_DEVICE, VMM_HOST, VMM_PLACES };
 /* What is mapped at a page: its frame of a place (enum vmm_place), or one of these. */
-enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE, VMM_FILED };
+enum { VMM_UNMAPPED = VMM_PLACES, VMM_STALE, VMM_PLACEHOLDER };
 
 /* Who may use a mapping. */
 struct vmm_users {
@@ -93,6 +95,11 @@ static inline uint8_t vmm_page_at(const struct vmm_page *p) {
 static inline bool vmm_page_is_filed(const struct vmm_page *p) {
     return __atomic_load_n(&p->slot, __ATOMIC_RELAXED) != NO_SLOT;
 }
+/* What is mapped there is not its own; its frame of the host is. */
+static inline bool vmm_page_is_vacant(const struct vmm_page *p) {
+    uint8_t at = vmm_page_at(p);
+    return at == VMM_STALE || (at == VMM_PLACEHOLDER && !vmm_page_is_filed(p));
+}
 
 /* Its start to its deletion is under `parts_lock`; told and divided under the device's lock. */
 struct vmm_part {
@@ -132,13 +139,16 @@ void d2h_queue_open(struct d2h_queue *t);
 /* Copies when all others have gone, or nearly so, and waits. False: refused, or nobody knows whether it has gone. */
 bool d2h_queue_copy(struct d2h_queue *t, addr_t to, addr_t from, uint64_t bytes, CUstream stream);
 
-/* --- what is mapped where a page is in the file (placeholder.c) --- */
+/* --- what is mapped where a page has no frame, or must give it up (placeholder.c) --- */
 
 struct placeholder {
     struct lock lock; /* of what follows */
     bool there;
     enum vmm_place place;
     uint32_t frame;
+    size_t pages;  /* that are mapped there, or are about to be */
+    bool aside;    /* its page of the budget is set aside. Under the device's lock, and so is the next */
+    size_t coming; /* moves under way that may make it */
 };
 
 /* The backend's memory of one device. */
@@ -213,10 +223,20 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Maps the placeholder at those of the pages that are in the file and unmapped; where that is refused they stay so. */
 void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* Pages of [*first, end) that follow one another and are unmapped: moves *first to them, returns how many. */
+size_t vmm_next_unmapped(const struct vmm_range *r, size_t *first, size_t end);
+/* The same of all that are unmapped, if there is a placeholder: who has no frame of the host is in the file. */
+void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
+/* The page's frame of the device, which is unmapped, is the placeholder if there is none. */
+void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *p);
+/* So many pages are mapped there no more. */
+void vmm_placeholder_left(struct vmm *v, size_t n);
+/* It is a frame of the device. */
+bool vmm_placeholder_is_here(struct vmm *v);
 /* What is mapped at all that is in the file is a frame of the device from now on; *frame: that of the host which is so
  * no more, or NO_FRAME. Under `parts_lock`; nothing moves meanwhile. NULL, or why not: then *frame is used still. */
 const char *vmm_placeholder_to_device(struct vmm *v, uint32_t *frame);
-/* Those of the pages that are stale are mapped to their frames of the host, before somebody may use them. Nothing of
+/* Those of the pages that are vacant are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 
@@ -252,7 +272,8 @@ struct vmm_move {
     enum vmm_place to;
     bool copy;  /* the content matters */
     bool clean; /* to the host: what its frames hold from before is still right */
-    bool stale; /* to the host: nobody uses it while it is away. All of the moves alike */
+    bool stale; /* to the host: nobody uses it while it is away. All of the moves alike, and so is the next */
+    bool parks; /* likewise, but its frame goes back to the driver, so that the placeholder is mapped there */
     bool file;  /* to the host: it may go to the file, and nothing is mapped there */
     bool keep;  /* to the device: keep what the host's frames hold */
     /* Called for each run while nothing is mapped there, so that nobody can use it. NULL: nobody looks. */
@@ -274,7 +295,7 @@ void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
 void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
- * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped on the host. */
+ * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped elsewhere. */
 enum vmm_moved vmm_move(struct vmm *v, const struct vmm_move *m, size_t n, CUstream stream, void (*vacated)(void *),
                         void *data);
 
