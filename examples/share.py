@@ -21,6 +21,6 @@ def start(share: str) -> subprocess.Popen[str]:
 programs = {share: start(share) for share in ("first,request=0.7", "second")}
 for share, program in programs.items():
     out, _ = program.communicate()
-    print(f"{share}: {out.splitlines()[-1]}")
     if program.returncode:
         sys.exit(program.returncode)
+    print(f"{share}: {out.splitlines()[-1]}")

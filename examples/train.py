@@ -1,6 +1,6 @@
 """Trains: each step reads and writes all weights, and the optimizer's state.
 
-    pump run --memory 1GiB -- python examples/train.py 8 128   # 8 layers: 2 GiB in all
+    pump run --memory 1GiB -- python examples/train.py 8 128 10  # 8 layers: 2 GiB in all; 10 steps
 
 The losses are those of a run with enough memory. PUMP learns the sequence in the first steps.
 """

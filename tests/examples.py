@@ -14,6 +14,7 @@ from tests.conftest import PATIENCE_S, ROOT
 
 FOLDER = ROOT / "examples"
 PUMP = (sys.executable, "-m", "pump")
+COMMAND = re.compile(r"^ *((?:pump|python) .*?examples/.*?)(?:  +#.*)?$", re.MULTILINE)
 COMPILE = re.compile(r"^ \* +(cc .*)$", re.MULTILINE)
 LOSS = re.compile(r"step (\d+): loss ([^,]+), ")
 
@@ -26,12 +27,14 @@ class Place:
     env: Mapping[str, str]
     options: Sequence[str] = ()
 
-    def run(self, *words: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """A command that must end well."""
+    def run(
+        self, *words: str | Path, stdin: str | None = None, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A command that must end well; in the folder, if no other is named."""
         done = subprocess.run(
             [str(word) for word in words],
             env=dict(self.env),
-            cwd=self.folder,
+            cwd=cwd or self.folder,
             input=stdin,
             capture_output=True,
             text=True,
@@ -44,6 +47,16 @@ class Place:
     def python(self, name: str, *words: str) -> str:
         """What a program that starts `train.py` prints."""
         return self.run(sys.executable, FOLDER / f"{name}.py", *self.options, *words).stdout
+
+    def check_first_lines(self, name: str) -> None:
+        """A program starts by the command that its first lines show, with a 32nd of its memory."""
+        (shown,) = COMMAND.findall((FOLDER / name).read_text(encoding="utf-8"))
+        words = [word.replace("1GiB", "32MiB").replace("128", "4") for word in shlex.split(shown)]
+        at = 2  # behind `pump run` or `python FILE`
+        words[at:at] = self.options
+        starts = {"pump": PUMP, "python": (sys.executable,)}
+        done = self.run(*(each for word in words for each in starts.get(word, (word,))), cwd=ROOT)
+        assert done.stdout
 
     def larger(self, memory: str, backend: str, *sizes: str) -> subprocess.CompletedProcess[str]:
         """`larger.c`, with so much memory; with log lines."""

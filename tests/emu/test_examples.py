@@ -1,6 +1,8 @@
 """The programs of `examples/` on the emulated device."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,13 @@ def test_more_than_the_budget_is_filled(emulated: Place, backend: str) -> None:
     emulated.check_larger("64MiB", backend, 16)
 
 
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.endswith(".py")])
+def test_the_command_in_the_first_lines_starts_the_program(emulated: Place, name: str) -> None:
+    emulated.check_first_lines(name)
+    if name in ("share.py", "away.py"):
+        emulated.run(*PUMP, "share", "stop")
+
+
 def test_a_training_tells_the_same_losses_in_half_of_its_memory(emulated: Place) -> None:
     emulated.check_losses("32MiB", 4)
 
@@ -56,6 +65,16 @@ def test_two_trainings_share_a_device_too_small_for_one(emulated: Place) -> None
     assert [float(loss) for line in lines for loss in losses_in(line)] == pytest.approx(
         expected(8, 20)[-1:] * 2, rel=1e-4
     )
+
+
+def test_two_trainings_end_as_one_that_fails(emulated: Place) -> None:
+    env = {**emulated.env, "ULMS_MANAGED_LIMIT": "2MiB"}
+    command = [sys.executable, str(FOLDER / "share.py"), "--emulator"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    emulated.run(*PUMP, "share", "stop")
+    assert done.returncode == 1
+    assert "cuMemAlloc_v2: error 2" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_one_puts_itself_away_and_comes_back(emulated: Place) -> None:
