@@ -28,9 +28,18 @@ def checkout() -> Path | None:
     return next((root for root in above if (root / "bench" / "traces").is_dir()), None)
 
 
+def sources() -> Path | None:
+    """The repository's root: where the package lies in it, else where this process stands in it."""
+    here = Path.cwd()
+    roots = (root for root in (here, *here.parents) if (root / "bench" / "traces").is_dir())
+    return checkout() or next(
+        (root for root in roots if (root / "pump" / "paths.py").exists()), None
+    )
+
+
 def traces() -> dict[str, Path]:
     """The recorded steps by name. They lie in the repository: a wheel has none."""
-    root = checkout()
+    root = sources()
     paths = sorted((root / "bench" / "traces").glob(TRACES)) if root else []
     return {trace_name(path): path for path in paths}
 

@@ -33,6 +33,7 @@ from pump.terminal.number import number
 from pump.terminal.program import Program
 from pump.terminal.render import console
 from pump.terminal.tables import table
+from pump.whole import write_whole
 
 FOLDER = Path("pump-bench")
 """Where the main comparison leaves its pictures."""
@@ -194,7 +195,7 @@ class Table:
             if not shown:
                 raise UsageError(f"{args.file} has no times at {ratios[0]:g} of these systems")
             memory = markdown.WORDS.get(ratios[0], f"1/{ratios[0]:g}")
-            args.bars.write_text(bars(shown, systems, memory), encoding="utf-8")
+            write_whole(args.bars, bars(shown, systems, memory))
         return 0
 
 

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from pump.bench.row import Row, write_results, written_at
+from pump.bench.row import Row, write_results
+from pump.whole import written_at
 
 
 def add_outputs(to: argparse.ArgumentParser) -> None:

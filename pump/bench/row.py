@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from pump.predict.systems import OVER
 from pump.regular import read_regular
+from pump.whole import write_whole
 
 FORMAT = "pump-bench 1"
 WANTED = f"what `pump-bench run --json` writes is wanted, of format `{FORMAT}`"
@@ -172,20 +173,10 @@ def together(every: Sequence[Results]) -> Results:
     return Results(every[-1].machine, rows, failures)
 
 
-def written_at(path: Path) -> Path:
-    """Where results for a file are written first: beside it, but for what is no plain file."""
-    plain = path.is_file() or not path.exists()
-    return path.with_name(f"{path.name}.new") if plain else path
-
-
 def write_results(path: Path, machine: dict[str, str], rows: Sequence[Row]) -> None:
     """Writes JSON; a file that there is stays whole until the new one is. Raises OSError."""
     told = {"format": FORMAT, "machine": machine, "rows": [asdict(row) for row in rows]}
-    path = path.resolve()
-    into = written_at(path)
-    into.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    if into != path:
-        into.replace(path)
+    write_whole(path, json.dumps(told, indent=1) + "\n")
 
 
 def read_results(path: Path) -> Results:

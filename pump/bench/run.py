@@ -232,7 +232,7 @@ def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
         return Simulated(intervals)
     root = programs_root()
     if not root:
-        raise UsageError(f"--device {device} needs PUMP's sources: its programs are in bench/")
+        raise UsageError(f"--device {device} needs PUMP's sources (bench/): run `pump-bench` there")
     sys.path.append(str(root))  # behind what is installed: that has the library
     module = import_module(f"bench.{device}.run")
     programs: Runner = module.Programs(tiny) if device == GPU else module.Programs()
@@ -241,7 +241,7 @@ def runner(device: str, intervals: int, tiny: bool = False) -> Runner:
 
 def programs_root() -> Path | None:
     """Where the programs for devices are, if they are."""
-    root = paths.checkout()
+    root = paths.sources()
     return root if root and (root / "bench" / "gpu" / "run.py").exists() else None
 
 

@@ -19,6 +19,7 @@ from pump.terminal.command import UsageError, reading
 from pump.terminal.hint import hint
 from pump.terminal.render import console, progress_bar
 from pump.terminal.tables import table
+from pump.whole import write_whole
 
 WAYS = {"swap": "whole processes", "faults": "page faults"}
 BOUND = "most possible"
@@ -93,7 +94,7 @@ class Share:
         console().print(table((*heads, ""), lines, leaves=leaves))
         if args.json:
             told = json.dumps(to_json(machine.describe(), found), indent=1)
-            args.json.write_text(f"{told}\n", encoding="utf-8")
+            write_whole(args.json, f"{told}\n")
 
 
 def play(part: Part) -> list[Row]:

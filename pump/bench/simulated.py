@@ -29,7 +29,7 @@ class Simulated:
         """The recorded steps. Raises NotBuiltError where there are none."""
         if not (found := paths.traces()):
             raise paths.NotBuiltError(
-                "recorded steps lie in the repository (bench/traces): run `pump-bench` from there"
+                "recorded steps lie in PUMP's sources (bench/traces): run `pump-bench` there"
             )
         return list(found)
 

@@ -13,6 +13,7 @@ from pump.sim.result import Result
 from pump.sim.sequence import Block, Sequence, pages_of
 from pump.sim.simulator import STEADY, Issued, Simulator
 from pump.sizes import MIB
+from pump.whole import write_whole
 
 PROCESS = 1
 DEVICE, LANES = 0, (1, 2)
@@ -198,7 +199,7 @@ def write_timeline(path: Path, timeline: Timeline, title: str) -> None:
             {"ph": "C", "pid": PROCESS, "name": "MiB", "ts": level.ns / 1e3, "args": counted}
         )
     told = {"traceEvents": events, "displayTimeUnit": "ms"}
-    path.write_text(json.dumps(told), encoding="utf-8")
+    write_whole(path, json.dumps(told))
 
 
 def _named(what: str, thread: int, name: str) -> dict[str, Any]:

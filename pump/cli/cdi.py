@@ -10,6 +10,7 @@ from pump import paths
 from pump.elf import glibc_needed
 from pump.share.broker import folder
 from pump.terminal.command import reading
+from pump.whole import write_whole
 
 VERSION, KIND = "0.5.0", "ulms/memory"
 INSIDE, MEETING = "/usr/local/lib/ulms.so", "/run/ulms"
@@ -59,7 +60,7 @@ class Cdi:
         text = json.dumps(self.run(library, folder()), indent=2) + "\n"
         if args.output:
             with reading():
-                args.output.write_text(text, encoding="utf-8")
+                write_whole(args.output, text)
         else:
             print(text, end="")
         least = ".".join(map(str, glibc_needed(library)))

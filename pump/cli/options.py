@@ -16,7 +16,7 @@ class Options:
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """How to show them."""
         form = parser.add_mutually_exclusive_group()
-        form.add_argument("--markdown", action="store_true", help="as the table in README.md")
+        form.add_argument("--markdown", action="store_true", help="as the table in docs/options.md")
         form.add_argument(
             "--man", action="store_true", help="as a manual page (pipe it to man -l -)"
         )

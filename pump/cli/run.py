@@ -151,7 +151,7 @@ def prepared(args: argparse.Namespace, options: dict[str, str]) -> Preloaded:
     try:
         return preload(command, options, emulator=args.emulator)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f"{error}: install PUMP in another folder") from error
 
 
 def become(program: Preloaded, print_only: bool) -> int:

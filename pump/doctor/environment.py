@@ -63,7 +63,7 @@ def preload_findings(variables: Mapping[str, str]) -> Iterator[Finding]:
     try:
         started = run([sys.executable, "-ISc", MAPPED], variables)
     except ValueError as error:
-        yield problem("LD_PRELOAD", str(error), "install pump in another directory")
+        yield problem("LD_PRELOAD", str(error), "install PUMP in another folder")
         return
     if started.returncode == 0 and str(paths.library()) in started.stdout and not started.stderr:
         yield ok("LD_PRELOAD", str(paths.library()))
@@ -133,7 +133,10 @@ def ulms_complaints(variables: Mapping[str, str]) -> list[str]:
         for name in ("ULMS_TRACE", "ULMS_STATS"):
             if "/" in variables.get(name, ""):
                 redirected[name] = str(Path(scratch) / name)
-        started = run(COMMAND, redirected, emulator=True)
+        try:
+            started = run(COMMAND, redirected, emulator=True)
+        except ValueError:
+            return []  # preload_findings says it
     if started.returncode != 0:
         return [f"a program with these options fails: exit status {started.returncode}"]
     mark = "[ulms] ERROR: "

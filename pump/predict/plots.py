@@ -7,6 +7,7 @@ from typing import Any
 
 from pump.predict.plan import Plan
 from pump.sizes import GIB
+from pump.whole import whole
 
 COLOURS = {
     "um-demand": "#b9b9b9",
@@ -56,7 +57,10 @@ def save(figure: Any, path: Path) -> None:
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": path.stem}):
-        figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+        kind = path.suffix[1:].lower()
+        dated = {"Date": None} if kind == "svg" else None
+        with whole(path) as into:
+            figure.savefig(into, dpi=DPI, format=kind, metadata=dated)
 
 
 def legend(figure: Any, handles: Sequence[Any]) -> None:

@@ -13,6 +13,7 @@ from pump.trace.container import load_bytes, open_container
 from pump.trace.paging import kind_of, move_ns
 from pump.trace.trace import Trace
 from pump.trace.words import MoveKind, OpKind
+from pump.whole import whole
 
 _HOST, _DEVICES = 0, 2
 """Process numbers in the viewer: the host's threads, and from there on one for each device; the one
@@ -35,7 +36,7 @@ def export_chrome(trace: Trace, target: str | Path) -> int:
     """
     refuse_onto(trace.path, Path(target), "exported")
     written = 0
-    with Path(target).open("w", encoding="utf-8") as file:
+    with whole(Path(target)) as into, into.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
         for event in _chrome_events(trace):
             file.write(",\n" if written else "")
@@ -60,7 +61,11 @@ def compress(source: str | Path, target: str | Path) -> tuple[int, int]:
     open_container(source)
     refuse_onto(source, target, "compressed")
     data = load_bytes(source)
-    with gzip.open(target, "wb", compresslevel=6) as file:
+    with (
+        whole(target) as into,
+        into.open("wb") as out,
+        gzip.GzipFile(target.name, "wb", 6, out) as file,
+    ):
         for at in range(0, len(data), 1 << 20):
             file.write(data[at : at + (1 << 20)])
     return source.stat().st_size, target.stat().st_size
@@ -210,8 +215,8 @@ def _shares(trace: Trace, origin: int) -> Iterator[dict[str, Any]]:
         now = trace.counted(row)
         grown = {name: value - before.get(name, 0) for name, value in now.items()}
         before = now
-        for name, (part, whole) in _SHARES.items():
-            total = sum(grown.get(each, 0) for each in whole)
+        for name, (part, parts) in _SHARES.items():
+            total = sum(grown.get(each, 0) for each in parts)
             if total > 0:
                 yield {
                     "ph": "C",

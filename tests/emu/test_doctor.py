@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pump import paths
+from pump.cli import main
 from pump.doctor import Level, environment
 from pump.doctor.finding import Finding
 from tests.conftest import PATIENCE_S
@@ -27,6 +29,22 @@ def test_a_broken_preload_is_a_problem() -> None:
     (found,) = environment.preload_findings({"LD_PRELOAD": "/no/such/lib.so"})
     assert found.level is Level.PROBLEM
     assert "/no/such/lib.so" in found.text
+
+
+def test_a_folder_that_cannot_be_preloaded_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All else is looked at as well."""
+    library = tmp_path / "my projects" / "ulms.so"
+    library.parent.mkdir()
+    library.symlink_to(paths.library())
+    monkeypatch.setattr(paths, "library", lambda: library)
+    first, *rest = environment.findings({"ULMS_LOG_LEVEL": "INFO"})
+    assert (first.level, first.advice) == (Level.PROBLEM, "install PUMP in another folder")
+    assert "a space" in first.text
+    assert levels(rest) == [Level.OK]
+    assert main(["run", "--", "true"]) == 2
+    assert "ulms.so: install PUMP in another folder" in capsys.readouterr().err
 
 
 def test_unset_options_are_ok() -> None:

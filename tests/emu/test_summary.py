@@ -90,8 +90,8 @@ def test_a_program_whose_memory_was_short_learns_it_from_one_line(
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"\[ulms\] WARN: memory was short: [\d.]+ GiB came in, [\d.]+ went out, operations were"
-        r" held [\d.]+ s; device 0: peak 1.12 of 0.50 GiB; `--backend vmm` may be faster"
-        r" \(README: Which backend\)\n",
+        r"\[ulms\] WARN: memory was short: 1\.12 GiB were allocated at most on device 0, which has"
+        r" 0\.50; [\d.]+ came in, [\d.]+ went out, operations were held [\d.]+ s; `--backend vmm`"
+        r" may be faster \(README: Which backend\)\n",
         done.stderr,
     )

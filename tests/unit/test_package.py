@@ -112,11 +112,23 @@ def test_the_parts_are_found_in_a_wheel_install(wheel: Path, tmp_path: Path) -> 
 
 
 def test_recorded_steps_are_told_to_lie_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "--device", "sim"]) == 1
+    assert "recorded steps lie in PUMP's sources" in capsys.readouterr().err
+    assert main(["list", "--device", "emulator"]) == 2
+    assert "run `pump-bench` there" in capsys.readouterr().err
+
+
+def test_an_installed_package_finds_them_where_it_is_called(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(paths, "checkout", lambda: None)
-    assert main(["list", "--device", "sim"]) == 1
-    assert "recorded steps lie in the repository" in capsys.readouterr().err
+    monkeypatch.chdir(ROOT / "docs")
+    assert main(["list", "--device", "sim"]) == 0
+    assert "resnet50" in capsys.readouterr().out
 
 
 def test_the_parts_are_found_in_this_install() -> None:

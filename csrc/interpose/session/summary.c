@@ -94,13 +94,14 @@ static void print_short(void) {
     uint64_t left = stats_sum(COUNT_evicted_bytes) + stats_sum(COUNT_dropped_bytes);
     int d = fullest();
     uint64_t peak = ledger_peak(session.ledger, d), size = d ? capacity_of(d) : capacity;
-    char of[32] = "";
+    char has[32] = "";
     if (left < WORTH_A_LINE || peak < WORTH_A_LINE)
         return;
     if (size)
-        snprintf(of, sizeof of, " of %.2f GiB", gib(size));
-    log_warn("memory was short: %.2f GiB came in, %.2f went out, operations were held %.3f s; device %d: peak %.2f%s%s",
-             gib(in), gib(stats_sum(COUNT_evicted_bytes)), (double)stats_sum(COUNT_held_ns) / 1e9, d, gib(peak), of,
+        snprintf(has, sizeof has, ", which has %.2f", gib(size));
+    log_warn("memory was short: %.2f GiB were allocated at most on device %d%s; %.2f came in, %.2f went out, "
+             "operations were held %.3f s%s",
+             gib(peak), d, has, gib(in), gib(stats_sum(COUNT_evicted_bytes)), (double)stats_sum(COUNT_held_ns) / 1e9,
              ulms_options.mode == MODE_UM ? "; `--backend vmm` may be faster (README: Which backend)" : "");
 }
 
