@@ -19,8 +19,8 @@ struct CUctx_st {
      * launch: held while an operation enters a stream, also while that blocks because the stream is full. */
     pthread_mutex_t lock, launch;
 
-    pthread_mutex_t streams_lock; /* guards the list */
-    CUstream streams;
+    pthread_mutex_t streams_lock; /* guards both lists */
+    CUstream streams, leaving;    /* leaving: destroyed, with work that is not done */
     CUstream legacy;
     atomic_uint captures; /* under way in streams that the legacy stream waits for */
 };

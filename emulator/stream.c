@@ -73,25 +73,33 @@ void stream_release(CUstream s) {
     free(s);
 }
 
+/* Under the lock of the lists. */
+static void unlist(CUstream *at, CUstream s) {
+    while (*at && *at != s)
+        at = &(*at)->next;
+    if (*at)
+        *at = s->next;
+}
+
 void stream_destroy(CUstream s) {
     CUcontext c = s->context;
     pthread_mutex_lock(&c->streams_lock);
     bool listed = s->listed;
     if (listed) {
-        CUstream *at = &c->streams;
-        while (*at != s)
-            at = &(*at)->next;
-        *at = s->next;
+        unlist(&c->streams, s);
         s->listed = false;
+        pthread_mutex_lock(&s->lock);
+        if (s->done < s->submitted) {
+            s->next = c->leaving;
+            c->leaving = s;
+        }
+        s->closing = true;
+        pthread_cond_signal(&s->entered);
+        pthread_mutex_unlock(&s->lock);
     }
     pthread_mutex_unlock(&c->streams_lock);
-    if (!listed)
-        return;
-    pthread_mutex_lock(&s->lock);
-    s->closing = true;
-    pthread_cond_signal(&s->entered);
-    pthread_mutex_unlock(&s->lock);
-    stream_release(s);
+    if (listed)
+        stream_release(s);
 }
 
 static CUstream thread_default(CUcontext c) {
@@ -176,21 +184,32 @@ static bool everyone(const struct CUstream_st *s) {
     return s != NULL;
 }
 
-/* Points for what the chosen streams of the context have still to do. */
+static size_t mark_listed(CUstream s, bool (*chosen)(const struct CUstream_st *), struct mark *out) {
+    size_t n = 0;
+    for (; s; s = s->next) {
+        pthread_mutex_lock(&s->lock);
+        if (chosen(s) && s->done < s->submitted) {
+            out[n++] = (struct mark){s, s->submitted};
+            stream_hold(s);
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+    return n;
+}
+
+/* Points for what the chosen streams of the context have still to do, destroyed ones included. */
 static size_t mark_those(CUcontext c, bool (*chosen)(const struct CUstream_st *), struct mark **out) {
     size_t n = 0, room = 0;
     *out = NULL;
     pthread_mutex_lock(&c->streams_lock);
     for (CUstream s = c->streams; s; s = s->next)
         room++;
+    for (CUstream s = c->leaving; s; s = s->next)
+        room++;
     *out = room ? calloc(room, sizeof **out) : NULL;
-    for (CUstream s = *out ? c->streams : NULL; s; s = s->next) {
-        pthread_mutex_lock(&s->lock);
-        if (chosen(s) && s->done < s->submitted) {
-            (*out)[n++] = (struct mark){s, s->submitted};
-            stream_hold(s);
-        }
-        pthread_mutex_unlock(&s->lock);
+    if (*out) {
+        n = mark_listed(c->streams, chosen, *out);
+        n += mark_listed(c->leaving, chosen, *out + n);
     }
     pthread_mutex_unlock(&c->streams_lock);
     return n;
@@ -278,6 +297,9 @@ static void *work_off(void *stream) {
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&s->context->streams_lock);
+    unlist(&s->context->leaving, s);
+    pthread_mutex_unlock(&s->context->streams_lock);
     stream_release(s);
     return NULL;
 }

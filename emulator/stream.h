@@ -25,7 +25,7 @@ struct CUstream_st {
     unsigned flags;
     int priority;
     atomic_uint refs;
-    CUstream next; /* in the context's list */
+    CUstream next; /* in one of the context's lists */
     bool listed;
 
     pthread_mutex_t lock; /* all below */
@@ -41,7 +41,8 @@ struct CUstream_st {
 };
 
 CUstream stream_new(CUcontext c, unsigned flags, int priority);
-/* No more is entered; what was entered is done. Nothing happens the second time. */
+/* No more is entered; what was entered is done, and who waits for the context waits for it. Nothing happens the second
+ * time. */
 void stream_destroy(CUstream s);
 void stream_hold(CUstream s);
 void stream_release(CUstream s);

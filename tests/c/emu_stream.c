@@ -228,6 +228,26 @@ TEST(a_destroyed_stream_does_what_it_was_given) {
     CHECK(seen == 8);
 }
 
+static void open_late(void *gate) {
+    sleep_ms(20); /* in which whoever does not wait would be through */
+    *(_Atomic uint32_t *)gate = 1;
+}
+
+TEST(who_waits_for_a_context_or_frees_memory_waits_for_destroyed_streams) {
+    begin();
+    for (int frees = 0; frees < 2; frees++) {
+        CUdeviceptr p = device_memory(4), other = device_memory(4);
+        CUstream s = new_stream(CU_STREAM_NON_BLOCKING), opening = new_stream(CU_STREAM_NON_BLOCKING);
+        _Atomic uint32_t *gate = close_gate(s);
+        OK(fill(s, p, 8, 1));
+        OK(cuStreamDestroy_v2(s));
+        OK(cuLaunchHostFunc(opening, open_late, (void *)gate));
+        OK(cuStreamDestroy_v2(opening));
+        OK(frees ? cuMemFree_v2(other) : cuCtxSynchronize());
+        CHECK(first_float(p) == 8);
+    }
+}
+
 TEST(priorities_are_accepted) {
     begin();
     CUstream s;
