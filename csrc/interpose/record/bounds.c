@@ -59,9 +59,9 @@ bool bounds_unmapped(addr_t start, uint64_t bytes) {
 CUresult bounds_refusal(uint64_t stream) {
     enum { DEFAULT_STREAMS = 2 }; /* to ask for those may spoil a capture */
     unsigned flags;
-    CUdevice device;
+    size_t left, all; /* told only by a context that is there, and not lost to an error */
     CUresult status = stream > DEFAULT_STREAMS ? REAL(cuStreamGetFlags, 0)((CUstream)(uintptr_t)stream, &flags)
-                                               : REAL(cuCtxGetDevice, 0)(&device);
+                                               : REAL(cuMemGetInfo_v2, 0)(&left, &all);
     return status ? status : CUDA_ERROR_INVALID_VALUE;
 }
 
