@@ -7,6 +7,7 @@
 /* One in so many nanoseconds pays; with all but one in so many owed, nobody waits; what answers within microseconds
  * does so within so many looks. */
 enum { PAID = 20, WHOLE = 8, LOOKS = 20 };
+enum { STOPPED_NS = 500000000 }; /* no machine is busy for so long */
 
 static struct lock lock;             /* of what is owed; nothing is taken under it */
 static uint64_t owed_ns, counted_ns; /* so much was owed then; atomic */
@@ -70,19 +71,29 @@ uint64_t patience_left(struct patience *p, uint64_t progress_ns) {
     uint64_t now = clock_ns(), all, most = bounds(p, &all);
     if (!p->began_ns)
         p->began_ns = now;
-    uint64_t since = p->began_ns > progress_ns ? p->began_ns : progress_ns;
+    uint64_t since = larger(larger(p->began_ns, p->resumed_ns), progress_ns);
     uint64_t end = smaller(since + most, p->began_ns + all);
     if (now < end)
         return end - now;
     if (p->what == PATIENCE_WISH)
         owe(p->began_ns, end); /* what is beyond went to other threads */
-    p->began_ns = 0;
+    p->began_ns = p->resumed_ns = 0;
     return 0;
+}
+
+void patience_slept(struct patience *p, uint64_t until_ns) {
+    uint64_t now = clock_ns();
+    if (!p->began_ns || now < until_ns + STOPPED_NS)
+        return;
+    p->began_ns += now - until_ns;
+    p->resumed_ns = now;
 }
 
 bool patience_rest(struct patience *p) {
     bool lasts = patience_left(p, 0) > 0 || p->tries < LOOKS;
+    uint64_t now = clock_ns();
     if (lasts)
         thread_give_way(p->tries++);
+    patience_slept(p, now);
     return lasts;
 }

@@ -35,13 +35,16 @@ enum patience_for {
 struct patience {
     enum patience_for what;
     uint64_t most_ns; /* it lasts no longer; 0: it has no bound of its own */
-    uint64_t began_ns;
+    uint64_t began_ns, resumed_ns;
     int tries;
 };
 
 /* How many nanoseconds it may still last, if something got done at progress_ns last (0: that is not known). 0: it is
  * over; the next call would begin anew. */
 __attribute__((warn_unused_result)) uint64_t patience_left(struct patience *p, uint64_t progress_ns);
+/* The thread that waits was to sleep until then. Had it no processor for long after that, the process was stopped (a
+ * terminal, a debugger, a container that is paused), and so was what it waits for: that time does not count. */
+void patience_slept(struct patience *p, uint64_t until_ns);
 /* Sleeps for a moment: also where the wait is over, the first few times. False: it is over. */
 __attribute__((warn_unused_result)) bool patience_rest(struct patience *p);
 /* A wish would be over as soon as it began. */

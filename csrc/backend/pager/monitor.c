@@ -14,8 +14,11 @@ void pager_unlock(struct pager *d) {
 /* In slices: a gate may be closed meanwhile. */
 static bool wait_at(struct pager *d, struct condition *what, struct patience *p) {
     uint64_t left = patience_left(p, d->monitor.progress_ns);
-    if (left > 0)
-        condition_wait(what, &d->monitor.lock, clock_ns() + (left < SLICE_NS ? left : SLICE_NS));
+    if (left > 0) {
+        uint64_t until_ns = clock_ns() + (left < SLICE_NS ? left : SLICE_NS);
+        condition_wait(what, &d->monitor.lock, until_ns);
+        patience_slept(p, until_ns);
+    }
     return left > 0;
 }
 
