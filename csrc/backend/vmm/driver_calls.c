@@ -62,3 +62,7 @@ bool vmm_wait(CUstream stream) {
 bool vmm_copy(addr_t to, addr_t from, uint64_t bytes, CUstream stream) {
     return is(REAL(cuMemcpyAsync, 0)(to, from, bytes, stream), "cuMemcpyAsync");
 }
+
+bool vmm_is_lost(CUresult status) {
+    return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
+}

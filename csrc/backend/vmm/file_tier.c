@@ -2,7 +2,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,46 +128,6 @@ const char *vmm_file(struct pager *d, const char *folder) {
     if (ends)
         page_file_end(v->file, d->ordinal);
     return why;
-}
-
-/* Under the lock, with that of the parts. */
-static const char *leave_host(struct pager *d) {
-    uint32_t frame;
-    const char *why = d->moves.under_way ? "" : vmm_placeholder_to_device(vmm_in(d), &frame);
-    if (frame != NO_FRAME) {
-        vmm_placeholder_came(d, false);
-        if (!why)
-            ulms_frames_give(&vmm_in(d)->pool[VMM_HOST].frames, &frame, 1);
-    }
-    return why;
-}
-
-const char *vmm_let_go(struct pager *d, bool lets) {
-    struct vmm *v = vmm_in(d);
-    struct vmm_pool *host = v ? &v->pool[VMM_HOST] : NULL;
-    if (!v || !lets) {
-        if (v) {
-            page_file_again(v->file);
-            gate_open(&host->gate, d->ordinal);
-        }
-        return NULL;
-    }
-    lock_take(&v->parts_lock);
-    pager_lock(d);
-    const char *why = leave_host(d);
-    pager_unlock(d);
-    lock_drop(&v->parts_lock);
-    if (why)
-        return why;
-    gate_close(&host->gate, d->ordinal);
-    frames_trim(&host->frames, 0);
-    size_t there = gate_close(&host->gate, d->ordinal);
-    if (there == 0)
-        return NULL;
-    gate_open(&host->gate, d->ordinal);
-    snprintf(v->kept, sizeof v->kept, "%llu MiB on the host cannot go to a file",
-             (unsigned long long)(there * page_bytes >> 20));
-    return v->kept;
 }
 
 /* All of it is reserved now, once for all devices, each of which has some spare: what the disk has no room for is

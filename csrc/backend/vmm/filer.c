@@ -4,9 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "backend/backend.h"
 #include "backend/vmm/filer.h"
 #include "base/larger.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 /* Remapped memory in the place of plain memory: how it comes and goes. */
 #include <stdlib.h>
 
-#include "backend/backend.h"
 #include "backend/pager/call_scope.h"
 #include "backend/vmm/deferred_release.h"
 #include "backend/vmm/verify.h"
@@ -51,43 +50,6 @@ struct vmm *vmm_of(struct pager *d) {
     return vmm_in(d);
 }
 
-struct vmm_range *vmm_find(addr_t p, struct pager **device) {
-    for (struct pager *d = pager_next(NULL); d; d = pager_next(d)) {
-        struct vmm *v = vmm_in(d);
-        struct vmm_range *r = v ? vmm_range_find(v, p) : NULL;
-        *device = d;
-        if (r)
-            return r;
-    }
-    return NULL;
-}
-
-static bool is_alias(const struct vmm_pool *pool, addr_t p) {
-    return p >= pool->aliases && p < vmm_alias(pool, pool->frames.capacity);
-}
-
-bool vmm_holds(addr_t p) {
-    struct pager *d;
-    for (d = pager_next(NULL); d; d = pager_next(d)) {
-        const struct vmm *v = vmm_in(d);
-        if (v && (is_alias(&v->pool[VMM_DEVICE], p) || is_alias(&v->pool[VMM_HOST], p)))
-            return true;
-    }
-    /* what the program reserved is the driver's where nothing of ours is mapped */
-    const struct vmm_range *r = vmm_find(p, &d);
-    return r && (!r->reserved || vmm_page_at(&r->page[(p - r->start) / page_bytes]) != VMM_UNMAPPED);
-}
-
-struct vmm_range *vmm_range_at(const struct pager *d, addr_t p) {
-    return pager_page_at(&d->memory.ranges, p) ? vmm_range_find(vmm_in(d), p) : NULL;
-}
-
-uint64_t vmm_occupied(const struct pager *d) {
-    const struct vmm *v = vmm_in(d);
-    const struct ulms_frames *frames = v ? &v->pool[VMM_DEVICE].frames : NULL;
-    return v ? frames_bytes(frames) + frames_lingering(frames) * page_bytes : 0;
-}
-
 uint64_t vmm_padding(const struct pager *d) {
     const struct vmm *v = vmm_in(d);
     return v ? __atomic_load_n(&v->padding_bytes, __ATOMIC_RELAXED) : 0;
@@ -119,73 +81,6 @@ void vmm_coming(int32_t device, int64_t bytes) {
 }
 
 /* --- memory that goes --- */
-
-/* It is not the engine's any more, and occupies what it has of the device until it is released, or comes again. */
-void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i) {
-    struct vmm_page *page = &r->page[i];
-    pager_freeing(r->start + i * page_bytes, page_bytes);
-    pager_lock(d);
-    bool there = page->at == VMM_DEVICE;
-    pager_memory_fix(d, there && page->fixed ? -(int64_t)page_bytes : 0);
-    pager_memory_set_aside(d, there ? (int64_t)page_bytes : 0);
-    page->aside = there;
-    page->fixed = false;
-    pager_budget_update(d);
-    pager_unlock(d);
-    page->known = false;
-}
-
-/* The pages that no other part is on. */
-static void leave_pages(struct pager *d, const struct vmm_part *p) {
-    struct vmm_pages s = vmm_part_pages(p);
-    for (size_t i = s.first; i < s.end; i++)
-        if (p->range->page[i].known && p->range->page[i].parts == 1)
-            vmm_leave_page(d, p->range, i);
-}
-
-/* A page that is about to go. Under the lock. False: a move of it is under way, as the process ends, or the driver did
- * not end it for longer than anybody waits. */
-static bool may_go(struct pager *d, struct vmm_range *r, size_t i) {
-    if (r->page[i].parts > 1)
-        return true;
-    if (pager_moves_go_on(d, r->start + i * page_bytes, page_bytes))
-        return false;
-    pager_memory_set_aside(d, r->page[i].aside ? -(int64_t)page_bytes : 0);
-    r->page[i].aside = false;
-    return true;
-}
-
-void vmm_end_part(struct pager *d, struct vmm_part *p) {
-    bool goes = true;
-    lock_take(&vmm_in(d)->parts_lock);
-    leave_pages(d, p);
-    pager_lock(d);
-    struct vmm_pages s = vmm_part_pages(p);
-    for (size_t i = s.first; i < s.end; i++)
-        goes = may_go(d, p->range, i) && goes;
-    pager_budget_update(d);
-    uint64_t most = d->budget.bytes + d->memory.aside + d->memory.fixed;
-    pager_unlock(d);
-    if (goes)
-        vmm_part_delete(vmm_in(d), p);
-    lock_drop(&vmm_in(d)->parts_lock);
-    if (goes)
-        frames_trim(&vmm_in(d)->pool[VMM_DEVICE].frames, most);
-}
-
-bool vmm_is_lost(CUresult status) {
-    return status >= CUDA_ERROR_ILLEGAL_ADDRESS && status < CUDA_ERROR_UNKNOWN;
-}
-
-struct vmm_part *vmm_part_of(addr_t start, struct pager **d) {
-    struct vmm_range *r = vmm_find(start, d);
-    if (!r)
-        return NULL;
-    lock_take(&vmm_in(*d)->parts_lock);
-    struct vmm_part *p = vmm_part_at(r, start);
-    lock_drop(&vmm_in(*d)->parts_lock);
-    return p && p->start == start && !p->deferred ? p : NULL;
-}
 
 bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
     struct pager *d;
@@ -370,7 +265,7 @@ void vmm_freeing(addr_t start, uint64_t bytes) {
         return;
     }
     lock_take(&vmm_in(d)->parts_lock);
-    leave_pages(d, p);
+    vmm_leave_pages(d, p);
     pager_lock(d);
     pager_blocks_hear(d);
     if (!p->hidden) {

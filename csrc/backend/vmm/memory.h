@@ -10,12 +10,34 @@ static inline struct vmm *vmm_in(const struct pager *d) {
     return __atomic_load_n((struct vmm *const *)&d->own, __ATOMIC_ACQUIRE);
 }
 
-/* What is away may stay mapped where others lie, or nowhere: no kernel uses it unseen. */
-bool vmm_goes_stale(const struct pager *d);
+/* --- who holds an address (lookup.c) --- */
+
+/* The range that holds p, and its device; NULL: none does. */
+struct vmm_range *vmm_find(addr_t p, struct pager **device);
+/* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
+ * what nobody uses. NULL: it has, or does. */
+struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
+/* The part that starts there, and its device; NULL: none does, or it was freed already. */
+struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
+/* See backend.h. */
+bool vmm_holds(addr_t p);
+/* Any page of that, which the engine knows, is so. Under the device's lock. */
+bool vmm_any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *));
+
+/* --- memory that goes (leave.c) --- */
+
+/* The page leaves the engine. Under `parts_lock`, and so is the next. */
+void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i);
+/* Those that no other part is on do. */
+void vmm_leave_pages(struct pager *d, const struct vmm_part *p);
+/* Gives up a part that nothing uses, and the pages that no other is on. */
+void vmm_end_part(struct pager *d, struct vmm_part *p);
 
 /* --- pages that are used unseen (opaque_access.c). Nothing of them moves meanwhile; under the device's lock --- */
 
-/* Those of [start, end) that are stale are mapped on the host. */
+/* What is away may stay mapped where others lie, or nowhere: no kernel uses it unseen. */
+bool vmm_goes_stale(const struct pager *d);
+/* Those of [start, end) that are vacant are mapped on the host. */
 void vmm_map_stale(struct pager *d, addr_t start, addr_t end);
 /* Any page may be written. */
 void vmm_written(struct pager *d);
@@ -27,6 +49,16 @@ void vmm_placeholder_comes(struct pager *d);
 /* The move is over (parks), or something else may have left it: the page is back if there is none. */
 void vmm_placeholder_came(struct pager *d, bool parks);
 
+/* --- frames that the driver gets back (give_back.c) --- */
+
+/* Bytes of frames that the budget allows. */
+uint64_t vmm_frames_allowed(const struct pager *d);
+/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
+ * device became free. */
+bool vmm_give_back(struct pager *d, uint64_t most);
+/* See struct pager_kind. */
+uint64_t vmm_occupied(const struct pager *d);
+
 /* --- the thread that makes frames ahead (frame_prefetcher.c) --- */
 
 /* The same if there will soon be more memory than fits, with so many bytes more. Under the device's lock. */
@@ -35,20 +67,13 @@ void frame_prefetcher_follow(struct pager *d, uint64_t bytes);
 void frame_prefetchers_stop(void);
 /* See backend.h: frames beyond the grant are the driver's again. */
 void vmm_granted(int32_t device);
-/* Bytes of frames that the budget allows. */
-uint64_t vmm_frames_allowed(const struct pager *d);
-/* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
- * device became free. */
-bool vmm_give_back(struct pager *d, uint64_t most);
 
-/* --- pages in the file (filer.c) --- */
+/* --- pages in the file (file_tier.c, filer.c) --- */
 
 struct backend_load;
 /* What lies on the host goes to a file in the folder from now on, while nothing runs; NULL: no more does. Returns why
  * it does not, or NULL. On one thread of ours, without the lock. */
 const char *vmm_file(struct pager *d, const char *folder);
-/* See backend_shares.let_go. Likewise. */
-const char *vmm_let_go(struct pager *d, bool lets);
 /* What the host has no room for goes to a file. Once, before there is any memory. */
 void vmm_file_beyond(struct pager *d);
 /* It does. Under the lock. */
@@ -66,11 +91,12 @@ bool vmm_insists(struct pager *d, const struct op *op);
 void vmm_load(const struct pager *d, struct backend_load *load);
 void vmm_filers_stop(void);
 void vmm_fork_child(void);
+/* See backend_shares.let_go (let_go.c). On one thread of ours, without the lock. */
+const char *vmm_let_go(struct pager *d, bool lets);
 
 /* --- how it comes and goes (memory.c): see backend.h, and struct pager_kind --- */
 
 bool vmm_serves(int32_t device);
-bool vmm_holds(addr_t p);
 bool vmm_free_deferred(addr_t start, uint64_t bytes, bool unused);
 bool vmm_provide(addr_t *start, uint64_t bytes, int32_t device);
 void vmm_arrived(addr_t start, uint64_t bytes, int32_t device);
@@ -80,28 +106,23 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
 void vmm_coming(int32_t device, int64_t bytes);
-uint64_t vmm_occupied(const struct pager *d);
 uint64_t vmm_padding(const struct pager *d);
 /* The backend's memory of the device, made if need be. NULL: there is none. */
 struct vmm *vmm_of(struct pager *d);
-/* Gives up a part that nothing uses, and the pages that no other is on. */
-void vmm_end_part(struct pager *d, struct vmm_part *p);
-/* The page leaves the engine. Under `parts_lock`. */
-void vmm_leave_page(struct pager *d, struct vmm_range *r, size_t i);
-/* It comes, again: it has its frame, and is mapped there. Likewise. */
+/* A page comes, again: it has its frame, and is mapped there. Under `parts_lock`. */
 void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i);
-/* The range that holds p, and its device; NULL: none does. */
-struct vmm_range *vmm_find(addr_t p, struct pager **device);
-/* The range of a page that the engine knows. Under the device's lock, and until it is given up: another thread may free
- * what nobody uses. NULL: it has, or does. */
-struct vmm_range *vmm_range_at(const struct pager *d, addr_t p);
 /* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */
 void vmm_divided(struct pager *d, addr_t start, uint64_t bytes);
-/* The part that starts there, and its device; NULL: none does, or it was freed already. */
-struct vmm_part *vmm_part_of(addr_t start, struct pager **d);
+
+/* --- memory that stays where it is (fixed.c) --- */
+
+/* It does not yet. */
+bool vmm_may_move(const struct vmm_page *p);
 /* The pages of [start, end), of one range, stay where they are. `pauses`: the caller lets no move begin. False: some do
  * not come to rest; then nothing moves any more, which is told, and no operation runs before all of it is there. */
 bool vmm_fix(struct pager *d, addr_t start, addr_t end, bool pauses);
+/* See backend.h. */
+void vmm_pin_reachable(const addr_t *pointers, size_t n);
 
 /* --- memory that other processes map (export.c): see backend.h --- */
 

@@ -15,20 +15,6 @@ static struct span span_of(struct vmm *v, const struct vmm_move *m) {
     return (struct span){r, first, end < pages ? end : pages};
 }
 
-void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place) {
-    if (p->frame[place] != NO_FRAME)
-        ulms_frames_give(&v->pool[place].frames, &p->frame[place], 1);
-    p->frame[place] = NO_FRAME;
-    p->filled = p->filled && place != VMM_HOST;
-}
-
-void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot) {
-    uint32_t before = __atomic_exchange_n(&p->slot, slot, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&v->filed, (uint32_t)(slot != NO_SLOT) - (before != NO_SLOT), __ATOMIC_RELAXED);
-    if (before != NO_SLOT)
-        page_file_give(v->file, before);
-}
-
 /* Frames for up to BATCH of the pages [*first, end) that need one; moves *first behind them. What is stale gets its own
  * back, if that is idle. Neighbours get neighbours, in order, where there is something to copy: they share the copy. */
 static bool provide_some(struct ulms_frames *f, const struct span *s, const struct vmm_move *m, size_t *first) {

@@ -46,3 +46,8 @@ void vmm_map_stale(struct pager *d, addr_t start, addr_t end) {
 void vmm_written(struct pager *d) {
     visit_runs(d, 0, UINT64_MAX, vmm_range_written);
 }
+
+bool vmm_goes_stale(const struct pager *d) {
+    bool untrusted = __atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED);
+    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !untrusted);
+}

@@ -11,11 +11,6 @@ struct promise {
     struct vmm_stock stock;
 };
 
-struct vmm_range *vmm_own_range(addr_t p, struct pager **d) {
-    struct vmm_range *r = vmm_find(p, d);
-    return r && r->reserved ? r : NULL;
-}
-
 /* --- memory without addresses --- */
 
 /* What the stock has of the device is not the engine's. */
@@ -77,13 +72,6 @@ static bool open_range(addr_t start, uint64_t bytes, int32_t device) {
     bool opened = vmm_range_of_program(v, start, bytes) != NULL;
     lock_drop(&v->parts_lock);
     return opened;
-}
-
-void vmm_own_retry(struct vmm *v, struct vmm_range *r, addr_t start, addr_t end) {
-    struct vmm_part *p;
-    for (addr_t at = start; r->parts > 0 && at < end; at += PAGE_LEAST)
-        if ((p = vmm_part_at(r, at)) && p->deferred)
-            vmm_part_delete(v, p);
 }
 
 static void close_range(addr_t start) {
@@ -150,14 +138,6 @@ static void hide(addr_t at) {
     lock_drop(&vmm_in(d)->parts_lock);
 }
 
-bool vmm_own_map_again(struct vmm *v, struct vmm_range *r, size_t first, size_t end) {
-    bool good = true;
-    for (size_t i = first; i < end; i++)
-        if (r->page[i].at == VMM_UNMAPPED)
-            good = vmm_range_map(v, r, i, 1, vmm_own_content(&r->page[i])) && good;
-    return good;
-}
-
 static bool show(addr_t at) {
     struct pager *d;
     struct vmm_part *p = vmm_part_of(at, &d);
@@ -179,12 +159,6 @@ static void drop(addr_t at) {
     p->hidden = false;
     vmm_freeing(p->start, p->bytes);
     vmm_end_part(d, p);
-}
-
-void vmm_own_foreign(struct vmm_range *r, addr_t start, uint64_t bytes, bool mapped) {
-    size_t end = whole_pages(start + bytes - r->start) / page_bytes;
-    for (size_t i = (start - r->start) / page_bytes; i < end; i++)
-        r->page[i].foreign += mapped ? 1 : (uint16_t)-1;
 }
 
 static void foreign(addr_t start, uint64_t bytes, bool mapped) {

@@ -3,8 +3,6 @@
  * about it. It maps a frame of the device six times as fast as one of the host. */
 #include "backend/vmm/vmm.h"
 
-#include "base/spans.h"
-
 void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *page) {
     struct placeholder *p = &v->placeholder;
     uint32_t frame = page->frame[VMM_DEVICE];
@@ -78,48 +76,23 @@ void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n)
 
 void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
-    for (size_t run; (run = vmm_next_unmapped(r, &first, end)) > 0; first += run)
+    for (size_t run; (run = vmm_page_next(r, &first, end, vmm_page_is_unmapped)) > 0; first += run)
         hold(v, r, first, run, false);
 }
 
-/* The first behind *at; moves *at behind it. NULL: there is none. */
-static struct vmm_range *next_range(struct vmm *v, addr_t *at) {
-    struct vmm_range *found = NULL;
-    lock_take(&v->lock);
-    size_t i = spans_behind(&v->ranges, *at);
-    if (i < v->ranges.count) {
-        found = v->ranges.at[i].what;
-        *at = found->start + found->bytes;
-    }
-    lock_drop(&v->lock);
-    return found;
-}
-
-const char *vmm_placeholder_to_device(struct vmm *v, uint32_t *frame) {
+bool vmm_placeholder_to_device(struct vmm *v, uint32_t *frame) {
     struct placeholder *p = &v->placeholder;
     uint32_t here;
-    addr_t at = 0;
     *frame = NO_FRAME;
     if (!p->there || p->place == VMM_DEVICE)
-        return NULL;
+        return true;
     if (!frames_take(&v->pool[VMM_DEVICE].frames, &here, 1, false))
-        return "the device has no room for one page";
+        return false;
     lock_take(&p->lock);
     *frame = p->frame;
     p->place = VMM_DEVICE;
     p->frame = here;
-    p->pages++; /* until all are mapped there */
+    p->pages++;
     lock_drop(&p->lock);
-    const char *why = NULL;
-    for (struct vmm_range *r; !why && (r = next_range(v, &at));)
-        for (size_t i = 0; !why && i < r->bytes / page_bytes; i++) {
-            if (r->page[i].at != VMM_PLACEHOLDER)
-                continue;
-            if (!vmm_range_unmap(v, r, i, 1, VMM_UNMAPPED))
-                why = "the driver refuses to unmap";
-            else
-                hold(v, r, i, 1, false);
-        }
-    vmm_placeholder_left(v, 1);
-    return why;
+    return true;
 }

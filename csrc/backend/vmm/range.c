@@ -2,7 +2,6 @@
  * access in one call, which is the dear one. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/vmm/vmm.h"
 #include "base/larger.h"
@@ -147,24 +146,6 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
     return whole;
 }
 
-/* Pages of [*first, end) that follow one another and are so: moves *first to them, returns how many. */
-static size_t next_that(const struct vmm_range *r, size_t *first, size_t end, bool (*is)(const struct vmm_page *)) {
-    size_t n = 0;
-    while (*first < end && !is(&r->page[*first]))
-        ++*first;
-    while (*first + n < end && is(&r->page[*first + n]))
-        n++;
-    return n;
-}
-
-static bool is_unmapped(const struct vmm_page *p) {
-    return p->at == VMM_UNMAPPED;
-}
-
-size_t vmm_next_unmapped(const struct vmm_range *r, size_t *first, size_t end) {
-    return next_that(r, first, end, is_unmapped);
-}
-
 /* Many at once may fail where a few do not. */
 static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     if (map_run(v, r, first, n, place) || n == 1)
@@ -177,7 +158,7 @@ static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size
 static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
     for (int i = 0; i < TRIES; i++) {
         bool whole = true;
-        for (size_t at = first, run; (run = vmm_next_unmapped(r, &at, first + n)) > 0; at += run)
+        for (size_t at = first, run; (run = vmm_page_next(r, &at, first + n, vmm_page_is_unmapped)) > 0; at += run)
             whole = map_by_halves(v, r, at, run, place) && whole;
         if (whole)
             return;
@@ -219,7 +200,7 @@ static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size
 
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
     size_t end = first + n;
-    for (size_t run; (run = next_that(r, &first, end, vmm_page_is_vacant)) > 0; first += run)
+    for (size_t run; (run = vmm_page_next(r, &first, end, vmm_page_is_vacant)) > 0; first += run)
         if (unmap_somehow(v, r, first, run))
             vmm_range_map(v, r, first, run, VMM_HOST);
 }

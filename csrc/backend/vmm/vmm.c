@@ -13,22 +13,6 @@
 
 /* --- operations --- */
 
-/* That the engine knows: beside them mappings of the driver's may be. Under the lock. */
-static bool any_page(const struct pager *d, addr_t start, uint64_t bytes, bool (*is)(const struct vmm_page *)) {
-    const struct vmm_range *r = NULL;
-    bool any = false;
-    for (addr_t p = start / page_bytes * page_bytes; !any && p < start + bytes; p += page_bytes) {
-        if (!r || p >= r->start + r->bytes)
-            r = vmm_range_at(d, p);
-        any = r && is(&r->page[(p - r->start) / page_bytes]) && pager_page_at(&d->memory.ranges, p);
-    }
-    return any;
-}
-
-static bool may_move(const struct vmm_page *p) {
-    return !p->fixed;
-}
-
 /* The driver would not map it, or not unmap it where it is another's. */
 static bool is_lost(const struct vmm_page *p) {
     uint8_t at = vmm_page_at(p);
@@ -43,11 +27,6 @@ static bool hides(const struct op *op) {
     for (uint32_t i = 0; !opaque && op->kernels > 0 && !vmm_is_told(op) && i < op->count; i++)
         opaque = ledger_is_host_written(session.ledger, op->touches[i].start);
     return opaque;
-}
-
-bool vmm_goes_stale(const struct pager *d) {
-    bool untrusted = __atomic_load_n(&vmm_in(d)->untrusted, __ATOMIC_RELAXED);
-    return ulms_options.hidden == HIDDEN_KNOWN || (ulms_options.hidden == HIDDEN_FOLLOWED && !untrusted);
 }
 
 static void tell_untrusted(const struct pager *d, const struct op *op) {
@@ -131,7 +110,7 @@ static bool make_usable(struct pager *d, const struct op *op, uint64_t serial, e
     size_t n = vmm_touches(d, op);
     bool over = true;
     for (size_t i = 0; i < n && pager_moves(d); i++)
-        if (any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, may_move))
+        if (vmm_any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, vmm_may_move))
             pager_give_up(d, "no memory for an operation");
     for (size_t i = 0; i < n && !pager_moves(d); i++)
         if (pager_moves_any(d, d->admission.touches[i].start, d->admission.touches[i].bytes)) {
@@ -146,7 +125,7 @@ static bool any_lost(const struct pager *d) {
     bool lost = false;
     for (size_t i = 0; i < d->memory.ranges.count && !lost; i++) {
         const struct spans_row *r = &d->memory.ranges.at[i];
-        lost = any_page(d, r->start, r->end - r->start, is_lost);
+        lost = vmm_any_page(d, r->start, r->end - r->start, is_lost);
     }
     return lost;
 }
@@ -154,7 +133,7 @@ static bool any_lost(const struct pager *d) {
 static bool touches_lost(struct pager *d, const struct op *op) {
     bool lost = false;
     for (size_t i = 0, n = vmm_touches(d, op); i < n && !lost; i++)
-        lost = any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, is_lost);
+        lost = vmm_any_page(d, d->admission.touches[i].start, d->admission.touches[i].bytes, is_lost);
     return lost;
 }
 
@@ -183,58 +162,6 @@ static void admit(struct op *op) {
     if (vmm_verifies())
         vmm_verify_issued(op);
     pager_admit(op);
-}
-
-/* --- memory that stays where it is: addresses of it are on the device, so that any operation may use it --- */
-
-/* From now on the engine does not know the page. Under the lock. */
-static void fix_page(struct pager *d, addr_t p) {
-    struct vmm_range *r = vmm_range_at(d, p);
-    if (!r)
-        return;
-    struct vmm_page *page = &r->page[(p - r->start) / page_bytes];
-    pager_memory_fix(d, !page->fixed && page->at == VMM_DEVICE ? (int64_t)page_bytes : 0);
-    page->fixed = true;
-}
-
-/* They do not move, and none of them lies in the file. Under the lock, which is released meanwhile. */
-static bool come_to_rest(struct pager *d, addr_t start, addr_t end, bool pauses) {
-    bool rest;
-    do
-        rest = vmm_recall(d, start, end, d->window.next + 1, pauses) && pager_moves_wait(d, start, end - start, false);
-    while (rest && vmm_any_filed(d, start, end));
-    return rest;
-}
-
-bool vmm_fix(struct pager *d, addr_t start, addr_t end, bool pauses) {
-    addr_t from = start / page_bytes * page_bytes;
-    pager_lock(d);
-    bool any = any_page(d, from, end - from, may_move), rest = !any || come_to_rest(d, from, end, pauses);
-    if (any && rest) {
-        vmm_map_stale(d, from, end);
-        ulms_engine_freed(d->engine.core, from, whole_pages(end) - from);
-        for (addr_t p = from; p < end; p += page_bytes)
-            fix_page(d, p);
-        pager_budget_update(d);
-        pager_progressed(d);
-        pager_wake(d);
-    } else if (!rest && !pager_stops(d)) {
-        pager_give_up(d,
-                      "memory that is to stay does not come to rest"); /* or a kernel would use it unseen elsewhere */
-    }
-    pager_unlock(d);
-    return rest;
-}
-
-/* Where any kernel may use any address, one more tells nothing. */
-static void pin_reachable(const addr_t *pointers, size_t n) {
-    for (size_t i = 0; i < n && ulms_options.hidden != HIDDEN_ANY; i++) {
-        struct pager *d;
-        addr_t start;
-        uint64_t bytes;
-        if (vmm_find(pointers[i], &d) && vmm_reach(pointers[i], &start, &bytes))
-            vmm_fix(d, start, start + bytes, false);
-    }
 }
 
 /* --- moves --- */
@@ -391,7 +318,7 @@ const struct backend backend_vmm = {.name = "vmm",
                                     .own = &vmm_own,
                                     .held = vmm_held,
                                     .relieve = vmm_relieve,
-                                    .pin_reachable = pin_reachable,
+                                    .pin_reachable = vmm_pin_reachable,
                                     .share = vmm_share,
                                     .capture_unknown = capture_unknown,
                                     .block_before = pager_block_before,

@@ -95,6 +95,9 @@ static inline uint8_t vmm_page_at(const struct vmm_page *p) {
 static inline bool vmm_page_is_filed(const struct vmm_page *p) {
     return __atomic_load_n(&p->slot, __ATOMIC_RELAXED) != NO_SLOT;
 }
+static inline bool vmm_page_is_unmapped(const struct vmm_page *p) {
+    return vmm_page_at(p) == VMM_UNMAPPED;
+}
 /* What is mapped there is not its own; its frame of the host is. */
 static inline bool vmm_page_is_vacant(const struct vmm_page *p) {
     uint8_t at = vmm_page_at(p);
@@ -186,6 +189,15 @@ static inline addr_t vmm_page_alias(const struct vmm *v, const struct vmm_page *
     return vmm_alias(&v->pool[place], p->frame[place]);
 }
 
+/* --- pages (page.c) --- */
+
+/* Gives up the frame of a place where the page is not mapped. */
+void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
+/* The page is in that slot, or (NO_SLOT) in none, and gives up the one that it had. */
+void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot);
+/* Pages of [*first, end) that follow one another and are so: moves *first to them, returns how many. */
+size_t vmm_page_next(const struct vmm_range *r, size_t *first, size_t end, bool (*is)(const struct vmm_page *));
+
 /* host_limit: of what may lie on the host; shared with other devices. False: no addresses, or no memory. */
 bool vmm_open(struct vmm *v, int32_t device, CUmemLocation host, struct frames_limit *host_limit);
 /* Addresses, whole pages, with nothing behind them. NULL: there are none. */
@@ -223,8 +235,6 @@ bool vmm_range_unmap(struct vmm *v, struct vmm_range *r, size_t first, size_t n,
 bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place to);
 /* Maps the placeholder at those of the pages that are in the file and unmapped; where that is refused they stay so. */
 void vmm_hold_places(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
-/* Pages of [*first, end) that follow one another and are unmapped: moves *first to them, returns how many. */
-size_t vmm_next_unmapped(const struct vmm_range *r, size_t *first, size_t end);
 /* The same of all that are unmapped, if there is a placeholder: who has no frame of the host is in the file. */
 void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
 /* The page's frame of the device, which is unmapped, is the placeholder if there is none. */
@@ -233,9 +243,10 @@ void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *p);
 void vmm_placeholder_left(struct vmm *v, size_t n);
 /* It is a frame of the device. */
 bool vmm_placeholder_is_here(struct vmm *v);
-/* What is mapped at all that is in the file is a frame of the device from now on; *frame: that of the host which is so
- * no more, or NO_FRAME. Under `parts_lock`; nothing moves meanwhile. NULL, or why not: then *frame is used still. */
-const char *vmm_placeholder_to_device(struct vmm *v, uint32_t *frame);
+/* The placeholder is a frame of the device from now on, for what is mapped there next; *frame: that of the host which
+ * was so, or NO_FRAME. If there is one it has a page more, until vmm_placeholder_left. False: the device has no room.
+ */
+bool vmm_placeholder_to_device(struct vmm *v, uint32_t *frame);
 /* Those of the pages that are vacant are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
 void vmm_range_map_stale(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
@@ -289,10 +300,6 @@ enum vmm_moved { VMM_MOVED, VMM_STAYED, VMM_STUCK };
 /* Somebody may write any of the pages, unknown to the engine: what those on the device kept on the host is no copy of
  * theirs any more. Nothing of them moves meanwhile. */
 void vmm_range_written(struct vmm *v, struct vmm_range *r, size_t first, size_t n);
-/* Gives up the frame of a place where the page is not mapped. */
-void vmm_page_drop(struct vmm *v, struct vmm_page *p, enum vmm_place place);
-/* The page is in that slot, or (NO_SLOT) in none, and gives up the one that it had. */
-void vmm_page_file(struct vmm *v, struct vmm_page *p, uint32_t slot);
 /* n moves to one place, VMM_MOVES at most: copies in the stream, waits for it, and maps the pages anew, unless they
  * become stale, all or none. What leaves the device gives back its frames as soon as they are not mapped any more: if
  * all of it did, `vacated` is called then (unless it is NULL), and only after that the pages are mapped elsewhere. */
