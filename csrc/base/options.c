@@ -210,9 +210,8 @@ static const struct {
     {{"ULMS_SHARE", "", "", "NAME[,request=0.3][,limit=0.6][,hard][,memory=8GiB][,priority=1][,pin][,idle=30s]",
       "shares the GPU with other programs as one of the group of that name; request and limit are parts of GPU time, "
       "memory is what the group may hold; pin: host memory for all of it is pinned ahead, so that a suspend is fast; "
-      "after so long without work it is suspended until the next; "
-      "CUDA_DEVICE_SM_LIMIT is a limit in per cent; `pump run --share` starts what "
-      "plans it"},
+      "idle: after so long without work it is suspended until the next; "
+      "CUDA_DEVICE_SM_LIMIT is a limit in per cent; `pump run --share` starts the broker"},
      parse_share},
     {{"ULMS_SHARE_DIR", "", "", "the path of a folder",
       "where the programs that share a GPU meet; not set: XDG_RUNTIME_DIR/ulms, else /tmp/ulms-UID"},

@@ -7,6 +7,7 @@ from pump.bench.row import Results, Row
 from pump.bench.steps import described
 from pump.predict.systems import BY_NAME, SIM, title_of
 from pump.sizes import format_size
+from pump.terminal.command import UsageError
 
 SHARES = {1.0: "all", 1.5: "2/3", 2.0: "1/2", 3.0: "1/3"}
 """Of the memory that a step needs, by over-subscription."""
@@ -31,7 +32,9 @@ def caption(machine: Mapping[str, str], simulated: bool = False) -> str:
 
 
 def step_table(found: Results, ratios: Sequence[float], systems: Sequence[str]) -> str:
-    """Milliseconds a step: a line a workload and ratio, a column a system, and the bound."""
+    """Milliseconds a step: a line a workload and ratio, a column a system, and the bound. Raises
+    UsageError.
+    """
     there = [row for row in found.every if row.system in systems]
     lines: list[list[str]] = []
     for name in dict.fromkeys(row.workload for row in there):
@@ -43,6 +46,11 @@ def step_table(found: Results, ratios: Sequence[float], systems: Sequence[str]) 
             share = [SHARES.get(ratio, f"1/{ratio:g}")] if len(ratios) > 1 else []
             times = [cell_of(here[s]) if s in here else missing(s, rows) for s in systems]
             lines.append([step, *share, f"{one.native_ms:.1f}", *times, bound_of(here.values())])
+    if not lines:
+        ran = ", ".join(f"{each:g}" for each in sorted({row.oversubscription for row in there}))
+        raise UsageError(
+            f"nothing was run with these ratios and systems: there are {ran or 'none'}"
+        )
     share = ["memory"] if len(ratios) > 1 else []
     head = ["step (memory it needs)", *share, "everything fits", *map(title_of, systems)]
     device = {row.device for row in there}

@@ -19,7 +19,7 @@ from pump.terminal.status import Status
 class Share:
     """Share a GPU among several programs.
 
-    `pump run --share NAME -- CMD ...` starts a program that shares, and what plans it.
+    `pump run --share NAME -- CMD ...` starts a program that shares, and the broker.
     """
 
     name = "share"

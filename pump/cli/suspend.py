@@ -280,8 +280,8 @@ def gone(
     before: dict[str, Any], row: dict[str, Any], context: tuple[str, float] | None = None
 ) -> str:
     """What left, how long it took, and what did not. `context`: as take_contexts tells it."""
-    left = max(0, before["resident"] - row["resident"])
     moved = row["evicted"] - before["evicted"]
+    left = max(moved, before["resident"] - row["resident"])  # pages came after that look, too
     took = f"{row['away_ns'] / 1e9:.3f} s"
     stays = format_size(row["stays"])
     stays += (

@@ -193,7 +193,12 @@ def _connect(at: Path) -> socket.socket:
         made.connect(str(at / "broker.sock"))
     except OSError as error:
         made.close()
-        raise ShareError(f"no broker serves {at}: `pump share start` starts one") from error
+        if isinstance(error, PermissionError):
+            raise ShareError(f"the broker of {at} obeys another user, and root") from error
+        raise ShareError(
+            f"no broker serves {at} (ULMS_SHARE_DIR): `pump run --share NAME` or `pump share start`"
+            " starts one"
+        ) from error
     return made
 
 

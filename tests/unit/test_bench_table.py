@@ -77,7 +77,11 @@ def test_bars_are_as_long_as_steps_are_slow(results: Path, tmp_path: Path) -> No
     ("words", "why"),
     [
         (["--system", "um-demnd"], "no system um-demnd"),
-        (["--oversubscription", "7", "--bars", "x.svg"], "has no times at 7"),
+        (["--oversubscription", "7"], "with these ratios and systems: there are 2, 3"),
+        (
+            ["--oversubscription", "3", "--system", "offload", "--bars", "x.svg"],
+            "has no times at 3",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_refused(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,11 +13,17 @@ import pytest
 
 from pump import processes
 from pump.cli import main, tenants
+from pump.cli.suspend import gone
 from pump.share import broker
 from tests.conftest import PATIENCE_S
 from tests.tenants import GIB, Tenant
 
 pytestmark = pytest.mark.unit
+
+NO_BROKER = (
+    "pump: no broker serves {} (ULMS_SHARE_DIR): `pump run --share NAME` or `pump share start`"
+    " starts one\n"
+)
 
 
 def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +34,7 @@ def test_a_broker_starts_once_and_stops(folder: Path, capsys: pytest.CaptureFixt
     assert main(["share", "stop"]) == 0
     assert main(["share", "status"]) == 2
     said = capsys.readouterr().err
-    assert said == f"pump: no broker serves {folder}: `pump share start` starts one\n"
+    assert said == NO_BROKER.format(folder)
 
 
 def test_names_that_are_no_text_are_refused(
@@ -135,11 +142,33 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def test_what_left_is_no_less_than_what_went_to_the_host() -> None:
+    """Pages came back after the broker was told what is there."""
+    who = {"group": "train", "pid": 7, "program": "python", "away_ns": 10**9, "stays": 0}
+    row = who | {"resident": 0, "evicted": 256 << 20}
+    for resident, left in ((8 << 20, "256.0 MiB"), (300 << 20, "300.0 MiB")):
+        told = gone(who | {"resident": resident, "evicted": 0}, row)
+        assert f"{left} left the GPU in 1.000 s, 256.0 MiB of it to the host" in told
+
+
+def test_a_broker_of_another_user_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Closed(socket.socket):
+        def connect(self, address: object) -> None:
+            raise PermissionError
+
+    monkeypatch.setattr(socket, "socket", Closed)
+    assert main(["share", "status"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"pump: the broker of {folder} obeys another user, and root\n"
+
+
 def test_nobody_is_suspended(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No broker, or none of that name or number."""
     assert main(["suspend", "train"]) == 2
     said = capsys.readouterr().err
-    assert said == f"pump: no broker serves {folder}: `pump share start` starts one\n"
+    assert said == NO_BROKER.format(folder)
     main(["share", "start"])
     Tenant(folder, "train")
     for verb in "suspend", "resume":
