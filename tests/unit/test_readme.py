@@ -1,5 +1,6 @@
 """The tables of README.md and docs/ are what their commands print."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -44,3 +45,19 @@ def test_every_result_file_is_cited() -> None:
     cited = "\n".join(texts)
     results = [path.name for path in (ROOT / "bench" / "results").glob("*.json")]
     assert [name for name in results if name not in cited] == []
+
+
+MOST_WORDS = 25_000
+
+
+def test_what_there_is_to_read_is_bounded() -> None:
+    """All documents together, and the plan of the house."""
+    words = [
+        len(path.read_text(encoding="utf-8").split())
+        for path in ROOT.rglob("*.md")
+        if not re.search(r"(^|/)(\.|build/)", path.relative_to(ROOT).as_posix())
+    ]
+    assert len(words) > 40
+    assert sum(words) <= MOST_WORDS
+    plan = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(plan.splitlines()) <= 250
