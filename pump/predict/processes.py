@@ -26,5 +26,11 @@ def results(
         return
     # Not forked: a progress display may run a thread. An interrupt ends them without a word.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, signal.signal, ENDS) as pool:
-        yield from zip(tasks, pool.map(work, tasks), strict=True)
+    pool = ProcessPoolExecutor(workers, context, signal.signal, ENDS)
+    try:
+        made = [pool.submit(work, task) for task in tasks]
+        for task, future in zip(tasks, made, strict=True):
+            yield task, future.result()
+    finally:
+        # cancelled by the pool's thread: it complains of those that another cancels as it ends
+        pool.shutdown(cancel_futures=True)
