@@ -183,10 +183,10 @@ static const struct {
       "per cent of that memory which the program's data may occupy at a time; without effect in observe"},
      parse_factor},
     {{"ULMS_HOOKS", "", "all", "all, no-library or driver",
-      "who is believed about extents; no-library: not cuBLAS, cuDNN and NCCL; driver: nor the framework's allocator"},
+      "what is believed about extents; no-library: not cuBLAS, cuDNN and NCCL; driver: nor the framework's allocator"},
      parse_hooks},
     {{"ULMS_POLICY", "", "ahead", "ahead, pump or none",
-      "who decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
+      "what decides which pages move when; ahead learns what comes next, the others are there to compare with, in "
       "um only"},
      parse_policy},
     {{"ULMS_HIDDEN", "", "followed", "followed, any or known",

@@ -22,6 +22,7 @@ RECIPES = ROOT / "docs" / "recipes.md"
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 KINDS = {"textarea", "input", "dropdown", "checkboxes"}
 VERBS = ("trace", "share")
+NO_WHEELS = ("argparse-manpage",)
 
 
 def form(path: Path) -> dict[str, Any]:
@@ -92,6 +93,8 @@ def test_what_is_needed_without_a_registry_is_what_pyproject_says() -> None:
     needed = [*data["build-system"]["requires"], *project["dependencies"]]
     names = {re.split("[<=>]", each)[0] for each in needed}
     assert set(tests.split()) <= set(extras)
+    fetched = [name for extra in tests.split() for name in extras[extra]]
+    assert not [name for name in fetched if name.startswith(NO_WHEELS)], "--only-binary lacks it"
     assert set(others.split()) == names - {"numpy"}
 
 

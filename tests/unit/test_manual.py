@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 
-from bench import manual
 from pump.cli import program
 from tests.conftest import PATIENCE_S, ROOT
 from tests.unit.test_snapshots import as_of_3_11, parsers
@@ -19,6 +18,9 @@ PAGE = ROOT / "docs" / "pump.1"
 
 @as_of_3_11
 def test_the_page_is_what_the_parser_says() -> None:
+    pytest.importorskip("argparse_manpage")
+    from bench import manual
+
     assert PAGE.read_text(encoding="utf-8") == manual.page(), "python -m bench.manual >docs/pump.1"
 
 
