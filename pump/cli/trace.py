@@ -28,6 +28,10 @@ from pump.trace.tables import SUFFIX
 
 VERBS = ("run", "show", "export", "compress")
 DEFAULT_FILE = "trace.%p.ulms"
+SHORT = (
+    "if it ran out of the GPU's memory, trace it with `--backend um`: observe, the default here,"
+    " moves nothing"
+)
 NO_PARQUET = "Parquet needs pyarrow: `pip install pyarrow`"
 
 
@@ -172,6 +176,9 @@ def recorded(program: Preloaded) -> int:
             f" `pump trace show {name}` says what it holds",
             file=sys.stderr,
         )
+        failed = os.WIFEXITED(status) and os.WEXITSTATUS(status)
+        if failed and program.variables.get("ULMS_BACKEND") == "observe":
+            print(f"pump: {SHORT}", file=sys.stderr)
     else:
         print(
             f"pump: no trace was written to {pattern}: {command} used no CUDA, nor did what it"

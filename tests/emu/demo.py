@@ -20,6 +20,7 @@ from pump.cli.summary import summary_page
 from pump.preload import preload
 from pump.sizes import MIB, format_size
 from pump.terminal.render import console
+from pump.terminal.status import Status
 from pump.trace import Summary, read, summarize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,4 +132,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(Status.INTERRUPTED)

@@ -45,6 +45,23 @@ def trace(train: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_program_that_needs_more_than_there_is_is_told_the_backend(tmp_path: Path) -> None:
+    """It is what people come with; observe refuses it."""
+    train = [sys.executable, str(ROOT / "examples" / "train.py"), "4", "8", "1"]
+    for more, told in ([], True), (["--backend", "um"], False):
+        pump = [sys.executable, "-P", "-m", "pump", "trace", "-fo", str(tmp_path / "t"), *more]
+        done = subprocess.run(
+            [*pump, "--emulator", "--", *train],
+            env=os.environ | {"EMU_MEMORY": "32MiB"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (done.returncode != 0) == told, done.stderr
+        assert ("ran out of the GPU's memory, trace it with `--backend um`" in done.stderr) == told
+
+
 def test_show_counts_what_ran(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "show", "--json", str(trace)]) == 0
     summary = json.loads(capsys.readouterr().out)
