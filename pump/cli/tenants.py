@@ -83,11 +83,14 @@ def row(tenant: dict[str, Any]) -> tuple[object, ...]:
 
 
 def asked(tenant: dict[str, Any]) -> str:
-    """The share of time that its group asked for, or was given."""
+    """The settings that its group asked for, or was given."""
     request, limit, priority = (tenant[name] for name in ("request", "limit", "priority"))
     words = [per_cent(request)] if request else []
     words += [f"at most {per_cent(limit)}{' hard' * tenant['hard']}"] if limit else []
     words += [f"priority {priority}"] if priority else []
+    words += [format_size(tenant["memory_limit"])] if tenant["memory_limit"] else []
+    words += [f"idle {tenant['idle_s']:g} s"] if tenant["idle_s"] else []
+    words += ["pin"] if tenant["pin"] else []
     return ", ".join(words)
 
 

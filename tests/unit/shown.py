@@ -44,7 +44,8 @@ FUNCTIONS = [
 def tenant(number: int, group: str, **more: object) -> dict[str, Any]:
     """What the broker says of one."""
     names = "had resident budget need waited_ns turns switches refilled evicted filed used"
-    zeros = dict.fromkeys([*names.split(), "request", "limit", "hard", "priority"], 0)
+    settings = "request limit hard priority memory_limit idle_s pin"
+    zeros = dict.fromkeys([*names.split(), *settings.split()], 0)
     states = {
         "suspended": False,
         "parked": False,

@@ -78,7 +78,7 @@ def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[st
     main(["share", "start"])
     main(["share", "status"])
     assert "nobody shares a GPU" in capsys.readouterr().out
-    asks = {"request": 300, "limit": 600, "hard": 1}
+    asks = {"request": 300, "limit": 600, "hard": 1, "memory": 20 * GIB, "idle_s": 30, "pin": 1}
     tenant = Tenant(folder, "notebook", sets=1, settings=asks)
     tenant.says(
         "REPORT", need=3 * GIB, resident=2 * GIB, refilled=GIB, evicted=5 * GIB, filed=7 * GIB
@@ -90,7 +90,7 @@ def test_status_says_who_has_what(folder: Path, capsys: pytest.CaptureFixture[st
     (row,) = (line for line in lines if "notebook" in line)
     words = row.split()
     assert words[:2] == ["notebook", str(os.getpid())]
-    assert " alone   30 %, at most 60 % hard " in row
+    assert " alone   30 %, at most 60 % hard, 20.0 GiB, idle 30 s, pin " in row
     assert [words[i] for i in (-6, -4, -2)] == ["1.0", "5.0", "7.0"]
     assert "2.0 GiB   16.0 GiB   3.0 GiB" in row
     main(["share", "status", "--json"])

@@ -42,7 +42,8 @@ STEERING = "\x1b]0;title\x07[red]"
 
 def tenant(number: int, pid: int, **more: object) -> dict[str, Any]:
     """What the broker says of one."""
-    names = "priority request limit hard parked filed refilled evicted stalled_ns waited_ns turns"
+    names = "priority request limit hard memory_limit idle_s pin"
+    names += " parked filed refilled evicted stalled_ns waited_ns turns"
     made: dict[str, Any] = dict.fromkeys([*names.split(), "switches"], 0) | {
         "tenant": number,
         "pid": pid,
