@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.test_accounts import BEYOND_LIMIT
 
 pytestmark = pytest.mark.emu
 
 Told = Callable[..., list[str]]
+REFUSED = ("own",)
+"""Parts that the limit refuses something, which one line says."""
 
 
 @pytest.fixture(params=["um", "vmm"])
@@ -41,7 +44,9 @@ def teller(
             under = run_emulated([binary, part], {"ULMS_BACKEND": backend, **env})
             lines = under.stdout.splitlines()
             assert (native.returncode, native.stderr) == (0, "")
-            assert (under.returncode, under.stderr) == (0, ""), under.stdout
+            assert under.returncode == 0, under.stdout + under.stderr
+            refused = [BEYOND_LIMIT.fullmatch(line) for line in under.stderr.splitlines()]
+            assert [bool(each) for each in refused] == [True] * (part in REFUSED), under.stderr
             seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
             assert [line for line in lines if not line.startswith("is ")] == seen
             return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
@@ -129,7 +134,8 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
     binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
     env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "64MiB"}
     done = run_emulated([binary, "held up"], env)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert BEYOND_LIMIT.fullmatch(done.stderr.strip())
     assert "is refused: 2" in done.stdout
 
 
