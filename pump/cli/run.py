@@ -168,6 +168,9 @@ def become(program: Preloaded, print_only: bool) -> int:
 
 def cannot_start(name: str, error: OSError) -> int:
     """Says so, and returns what a shell answers."""
-    print(f"pump: {name}: {error.strerror}", file=sys.stderr)
+    told = f"{name}: {error.strerror}"
+    if Path(name).is_file() and not ("/" in name and os.access(name, os.X_OK)):
+        told += f"; it is a file: name what runs it, as in `-- python {name}`"
+    print(f"pump: {told}", file=sys.stderr)
     missing = isinstance(error, FileNotFoundError)
     return Status.NOT_FOUND if missing else Status.NOT_EXECUTABLE

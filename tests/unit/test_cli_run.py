@@ -291,7 +291,10 @@ def test_the_program_replaces_the_launcher_and_keeps_its_status() -> None:
     assert done.stderr == "oops\n"
 
 
-def test_a_missing_program_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+def test_a_missing_program_is_told_as_a_shell_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is no program, as a script without its interpreter, is told to be one."""
     missing = pump("run", "--", "no-such-program-anywhere")
     assert (missing.returncode, missing.stderr) == (
         127,
@@ -300,7 +303,13 @@ def test_a_missing_program_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
     plain = tmp_path / "text"
     plain.write_text("not a program")
     barred = pump("run", "--", str(plain))
-    assert (barred.returncode, barred.stderr) == (126, f"pump: {plain}: Permission denied\n")
+    advice = "it is a file: name what runs it, as in `-- python {}`\n"
+    told = f"pump: {plain}: Permission denied; {advice.format(plain)}"
+    assert (barred.returncode, barred.stderr) == (126, told)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--", "text"]) == 127
+    told = f"pump: text: No such file or directory; {advice.format('text')}"
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize(
