@@ -20,6 +20,11 @@ uint64_t context_current(void) {
     return (uint64_t)(uintptr_t)context;
 }
 
+bool context_is_none(void) {
+    CUcontext context;
+    return REAL(cuCtxGetCurrent, 0)(&context) == CUDA_SUCCESS && !context;
+}
+
 bool context_enter(CUcontext context) {
     return REAL(cuCtxPushCurrent_v2, 0)(context) == CUDA_SUCCESS;
 }

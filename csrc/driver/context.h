@@ -9,6 +9,8 @@
 
 /* The calling thread's current context, as a number; 0: none. */
 uint64_t context_current(void);
+/* There is none: the driver says so. */
+bool context_is_none(void);
 /* Its device, or DEVICE_NONE. */
 int context_device(void);
 /* False: refused, and nothing has changed. */

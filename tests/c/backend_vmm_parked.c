@@ -130,3 +130,29 @@ TEST(a_parked_page_has_no_claim) {
     holds_numbers(r, 7);
     frames_check(&v.pool[VMM_DEVICE].frames);
 }
+
+/* There the placeholder would stay for good, and its page would be missing from the budget. */
+TEST(where_pages_go_to_the_file_by_themselves_none_is_adopted) {
+    open_device(BYTES);
+    v.beyond_host = true;
+    struct vmm_range *r = range_new(BYTES, true, 0);
+    struct vmm_move out = parting(r);
+    number_pages(r, 5);
+    CHECK(move(&out));
+    all_lie(r, VMM_HOST);
+    CHECK(!has_placeholder());
+    holds_numbers(r, 5);
+}
+
+/* Another would get its frame. */
+TEST(a_placeholder_that_cannot_be_unmapped_stays) {
+    open_device(BYTES);
+    struct vmm_range *r = range_new(BYTES, true, 0);
+    struct vmm_move out = parting(r), in = whole(r, VMM_DEVICE);
+    CHECK(move(&out) && move(&in)); /* the host's frames are made */
+    CHECK(emu_fail("cuMemSetAccess:sticky,cuMemUnmap:sticky:after=1") == 0);
+    move(&out); /* with an error */
+    emu_fail(NULL);
+    CHECK(has_placeholder());
+    CHECK(v.placeholder.pages > 0);
+}

@@ -3,11 +3,12 @@
  * about it. It maps a frame of the device six times as fast as one of the host. */
 #include "backend/vmm/vmm.h"
 
+/* Not where pages go to the file by themselves: then it is one of the host, which stays, as there may be none later. */
 void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *page) {
     struct placeholder *p = &v->placeholder;
     uint32_t frame = page->frame[VMM_DEVICE];
     lock_take(&p->lock);
-    if (!p->there && frame != NO_FRAME && !v->pool[VMM_DEVICE].pieces[frame]) {
+    if (!p->there && !v->beyond_host && frame != NO_FRAME && !v->pool[VMM_DEVICE].pieces[frame]) {
         p->there = true;
         p->place = VMM_DEVICE;
         p->frame = frame;
@@ -38,7 +39,6 @@ static CUmemGenericAllocationHandle begin(struct vmm *v, size_t n, bool takes) {
     return found;
 }
 
-/* Where pages of the program go to the file by themselves it stays, as there may be no frame for it then. */
 void vmm_placeholder_left(struct vmm *v, size_t n) {
     struct placeholder *p = &v->placeholder;
     lock_take(&p->lock);
@@ -62,9 +62,7 @@ static void hold(struct vmm *v, struct vmm_range *r, size_t first, size_t n, boo
             vmm_page_lies(&r->page[i], VMM_PLACEHOLDER);
         return;
     }
-    if (done > 0)
-        vmm_unmap(start, done * page_bytes);
-    if (held)
+    if (held && (done == 0 || vmm_unmap(start, done * page_bytes))) /* else it is nobody else's, for good */
         vmm_placeholder_left(v, n);
 }
 

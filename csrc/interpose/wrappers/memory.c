@@ -49,7 +49,7 @@ static bool waits(const struct allocation *freed) {
 
 CUresult custom_cuMemFree_v2(int variant, CUdeviceptr dptr) {
     struct dealloc p;
-    if (!context_current()) /* nothing goes: the driver says why */
+    if (context_is_none()) /* nothing goes: the driver says why */
         return REAL(cuMemFree_v2, variant)(dptr);
     dealloc_open(&p, dptr);
     if (!p.recorded && deferred_holds(dptr))
