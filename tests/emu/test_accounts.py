@@ -188,13 +188,6 @@ WARNED = re.compile(
 )
 
 
-BEYOND_LIMIT = re.compile(
-    r"\[ulms\] WARN: \d+ bytes refused as out of memory, ULMS_MANAGED_LIMIT=\d+, of which \d+ are"
-    r" held; if the program cannot do with less: allow more, as far as the host has memory"
-)
-"""What a program is told once whose managed memory was refused by a limit that was set."""
-
-
 def check_told(stderr: str, devices: set[int]) -> None:
     """One line, of one refusal of all on these devices."""
     lines = stderr.splitlines()

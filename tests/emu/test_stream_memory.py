@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
-from tests.emu.test_accounts import BEYOND_LIMIT
 
 pytestmark = pytest.mark.emu
 
 Told = Callable[..., list[str]]
-REFUSED = "is answered 2"
-"""What a part prints that is refused memory: one line says so, if the limit did."""
 
 
 @pytest.fixture(params=["um", "vmm"])
@@ -44,10 +41,7 @@ def teller(
             under = run_emulated([binary, part], {"ULMS_BACKEND": backend, **env})
             lines = under.stdout.splitlines()
             assert (native.returncode, native.stderr) == (0, "")
-            assert under.returncode == 0, under.stdout + under.stderr
-            refused = under.stderr.splitlines()
-            assert all(map(BEYOND_LIMIT.fullmatch, refused)), under.stderr
-            assert len(refused) <= (REFUSED in lines), under.stderr
+            assert (under.returncode, under.stderr) == (0, ""), under.stdout
             seen = [line for line in native.stdout.splitlines() if not line.startswith("is ")]
             assert [line for line in lines if not line.startswith("is ")] == seen
             return [line.removeprefix("is ") for line in lines if line.startswith("is ")]
@@ -135,8 +129,7 @@ def test_a_limit_that_was_set_waits_for_nothing_else(
     binary = compiled("freed_memory", str(emulator_dir / "libcuda.so.1"))
     env = {"ULMS_BACKEND": "um", "ULMS_MANAGED_LIMIT": "64MiB"}
     done = run_emulated([binary, "held up"], env)
-    assert done.returncode == 0
-    assert BEYOND_LIMIT.fullmatch(done.stderr.strip())
+    assert (done.returncode, done.stderr) == (0, "")
     assert "is refused: 2" in done.stdout
 
 

@@ -108,27 +108,16 @@ static bool reserve_managed(enum memory_kind kind, uint64_t bytes) {
     return reserved;
 }
 
-/* Beyond a limit that nobody set, most memory is plain instead. */
-static void refuse_managed(struct charge *c, uint64_t bytes) {
-    static bool told;
-    uint64_t held = ledger_managed(session.ledger), limit = session.managed_limit + session.file_limit;
-    c->bytes = 0;
-    c->status = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!ulms_options.managed_limit || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)",
-                 (unsigned long long)bytes, (unsigned long long)held, (unsigned long long)limit);
-    else
-        log_warn("%llu bytes refused as out of memory, ULMS_MANAGED_LIMIT=%llu, of which %llu are held; if the program "
-                 "cannot do with less: allow more, as far as the host has memory",
-                 (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)held);
-}
-
 static bool open_managed(struct charge *c, int device, enum memory_kind kind, uint64_t bytes) {
     *c = (struct charge){
         .recorded = true, .managed = true, .device = device, .kind = kind, .asked = bytes, .bytes = bytes};
     if (reserve_managed(kind, bytes))
         return true;
-    refuse_managed(c, bytes);
+    log_info("%llu bytes refused: %llu of %llu that may move are held (ULMS_MANAGED_LIMIT)", (unsigned long long)bytes,
+             (unsigned long long)ledger_managed(session.ledger),
+             (unsigned long long)(session.managed_limit + session.file_limit));
+    c->bytes = 0;
+    c->status = CUDA_ERROR_OUT_OF_MEMORY;
     return false;
 }
 
