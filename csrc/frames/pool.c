@@ -193,10 +193,11 @@ static size_t make_more(struct ulms_frames *f, uint32_t *out, size_t n) {
     size_t allowed = limit_take(f->limit, n);
     lock_take(&f->lock);
     size_t bare = take_bare(f, out, allowed);
+    count_made(f, (uint32_t)bare); /* the driver may take its memory at any moment */
     lock_drop(&f->lock);
     size_t made = make(f, out, bare);
     lock_take(&f->lock);
-    count_made(f, (uint32_t)made);
+    count_made(f, (uint32_t)(made - bare));
     for (size_t i = 0; i < made; i++)
         f->frame[out[i]].made_at = f->arrivals;
     for (size_t i = made; i < bare; i++)

@@ -77,18 +77,26 @@ static bool pin_some(struct pager *d) {
     return frames_make_ahead(&vmm_in(d)->pool[VMM_HOST].frames, bytes);
 }
 
+/* What there should be is another thing by now, or nothing. */
+static bool is_asked(struct frame_prefetcher *m) {
+    lock_take(&m->lock);
+    bool asked = m->asked || m->stopping;
+    lock_drop(&m->lock);
+    return asked;
+}
+
 static void *make(void *data) {
     struct frame_prefetcher *m = data;
     struct vmm *v = vmm_in(m->device);
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
     bool within, pins;
     do {
-        bool more = true;
+        bool more;
         within = follow_budget(m->device);
-        while (more && !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED)) {
+        do { /* some, however often it is asked */
             more = frames_stock(&v->pool[VMM_DEVICE].frames);
             more = frames_stock(&v->pool[VMM_HOST].frames) || more;
-        }
+        } while (more && !is_asked(m));
         pins = pin_some(m->device);
     } while (wait(m, !within ? BEYOND_NS : pins ? PIN_NS : LOOK_NS));
     return NULL;
