@@ -202,30 +202,35 @@ static void beside(void) {
 /* --- a clock that hurries, also for ulms.so. Trap: where it jumps the process is taken for one that was stopped --- */
 
 enum { HURRY = 30 };
-static volatile uint64_t hurries_from_ns; /* 0: it does not */
+static volatile uint64_t hurries_from_ns, hurries_until_ns; /* 0: not yet */
+
+static uint64_t true_ns(clockid_t id, int *status) {
+    struct timespec t = {0};
+    *status = (int)syscall(SYS_clock_gettime, id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 int clock_gettime(clockid_t id, struct timespec *t) {
-    int status = (int)syscall(SYS_clock_gettime, id, t);
-    uint64_t now = (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec, from = hurries_from_ns;
-    if (id == CLOCK_MONOTONIC && from && now > from) {
-        now += (now - from) * HURRY;
-        t->tv_sec = (time_t)(now / 1000000000u);
-        t->tv_nsec = (long)(now % 1000000000u);
-    }
+    int status;
+    uint64_t now = true_ns(id, &status), from = hurries_from_ns, until = hurries_until_ns;
+    if (id == CLOCK_MONOTONIC && from && now > from)
+        now += ((until ? until : now) - from) * HURRY;
+    t->tv_sec = (time_t)(now / 1000000000u);
+    t->tv_nsec = (long)(now % 1000000000u);
     return status;
 }
 
 static void *hurry(void *unused) {
-    struct timespec t;
+    int status;
     sleep(1);
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    hurries_from_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    hurries_from_ns = true_ns(CLOCK_MONOTONIC, &status);
     return unused;
 }
 
 /* A last use that waits for what the program does behind the next allocation. */
 static void own(void) {
     CUdeviceptr p, q;
+    int status;
     pthread_t thread;
     MUST(cuMemAllocAsync(&p, 50 * MIB, stream));
     gate = close_gate(stream);
@@ -235,6 +240,7 @@ static void own(void) {
     printf("is answered %d\n", (int)cuMemAlloc_v2(&q, 45 * MIB));
     *gate = 1;
     pthread_join(thread, NULL);
+    hurries_until_ns = true_ns(CLOCK_MONOTONIC, &status);
     MUST(cuStreamSynchronize(stream));
 }
 
