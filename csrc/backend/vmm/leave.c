@@ -45,7 +45,7 @@ void vmm_end_part(struct pager *d, struct vmm_part *p) {
     for (size_t i = s.first; i < s.end; i++)
         goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
-    uint64_t most = d->budget.bytes + d->memory.aside + d->memory.fixed;
+    uint64_t most = vmm_frames_allowed(d);
     pager_unlock(d);
     if (goes)
         vmm_part_delete(vmm_in(d), p);
