@@ -7,7 +7,7 @@
 #include "ulms.h"
 
 enum { LANES = 2 };
-enum { PAGER_RUN_PAGES = 64 }; /* the most of one move */
+enum { PAGER_RUN_PAGES = 16 }; /* the most of one move: while its pages are mapped, others copy */
 
 /* A move that the engine gave out, with what the pages say of it. */
 struct pager_move {

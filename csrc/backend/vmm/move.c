@@ -1,7 +1,8 @@
 /* Moves: copied from alias to alias while the page stays usable where it was, then mapped anew. */
 #include "backend/vmm/vmm.h"
+#include "base/larger.h"
 
-enum { BATCH = ULMS_FRAMES_COME, TRIES = 3, OUT_BYTES = 4 << 20 };
+enum { BATCH = ULMS_FRAMES_COME, TRIES = 3, OUT_BYTES = 4 << 20, PARKED_BYTES = 2 << 20 };
 
 struct span {
     struct vmm_range *range;
@@ -98,8 +99,9 @@ static bool copy_in(struct vmm *v, const struct vmm_move *m, const struct span *
     return true;
 }
 
-/* Likewise. In short pieces, as mapping waits for each. */
+/* Likewise. In short pieces, as mapping waits for each; shorter ones where every page is mapped at the placeholder. */
 static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span *s, CUstream stream, bool *under_way) {
+    const uint64_t most = m->parks ? PARKED_BYTES : OUT_BYTES;
     bool good = true;
     for (size_t i = s->first, n; good && (n = next_copy(m, s, &i)) > 0; i += n) {
         const struct vmm_page *p = &s->range->page[i];
@@ -109,8 +111,8 @@ static bool copy_out(struct vmm *v, const struct vmm_move *m, const struct span 
             continue;
         }
         addr_t to = vmm_page_alias(v, p, VMM_HOST);
-        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += OUT_BYTES) {
-            uint64_t left = bytes - at, piece = left < OUT_BYTES ? left : OUT_BYTES;
+        for (uint64_t at = 0, bytes = n * page_bytes; good && at < bytes; at += most) {
+            uint64_t piece = smaller(bytes - at, most);
             good = d2h_queue_copy(&v->d2h_queue, to + at, from + at, piece, stream);
         }
     }
