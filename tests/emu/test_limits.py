@@ -35,6 +35,19 @@ def test_no_program_holds_more_than_the_limit(
     assert backend != "observe" or refusals > 0
 
 
+def test_threads_that_take_memory_at_once_stay_within_the_budget(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path
+) -> None:
+    """What one thread was promised no other one gets; no handle takes more than was promised."""
+    binary = compiled("comers", str(emulator_dir / "libcuda.so.1"))
+    page = 8 * MIB
+    env = {"ULMS_BACKEND": "vmm", "ULMS_PAGE": f"{page}", "ULMS_GPU_MEMORY": f"{8 * page}"}
+    for seed in range(12):
+        done = run_emulated([binary, f"{seed}"], env)
+        assert done.returncode == 0, (seed, done.stderr)
+        assert int(done.stdout.split()[1]) <= 8 * page, seed
+
+
 @pytest.mark.parametrize("mig", ["0", "1", "2"])
 def test_the_limit_of_a_part_of_a_device_by_its_names(
     mig: str, compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path

@@ -48,13 +48,14 @@ void pager_coming(int32_t device, int64_t bytes) {
         pager_budget_comes(d, bytes);
 }
 
-void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
+void pager_arrived(addr_t start, uint64_t bytes, int32_t device, uint64_t aside) {
     pager_returned(); /* room is made for it */
     struct pager *d = pager_of(device);
     if (!d)
         return;
     pager_lock(d);
     pager_blocks_hear(d); /* of what was there before */
+    pager_memory_set_aside(d, -(int64_t)aside);
     pager_make_room(d, bytes);
     pager_refit_again(d);
     struct pager_range *range = pager_range_add(&d->memory.ranges, start, bytes);
@@ -65,6 +66,7 @@ void pager_arrived(addr_t start, uint64_t bytes, int32_t device) {
         free(pager_range_take(&d->memory.ranges, start));
         known = false;
     }
+    pager_memory_set_aside(d, known ? 0 : (int64_t)aside);
     d->memory.bytes += known ? bytes : 0;
     bool fits = known && pager_all_fits(d);
     if (known && d->kind->arrives)

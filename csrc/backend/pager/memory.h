@@ -9,7 +9,7 @@ struct pager_memory {
     struct spans still_advised; /* memory that left while the driver's advice is still set */
     uint64_t bytes;             /* of ours, in whole pages, but for what was freed and is unused */
     /* Bytes of the device that the engine does not rule: of memory that never moves; of pages that left the engine and
-     * are not released yet. */
+     * are not released yet, or that it is about to hear of. */
     uint64_t fixed, aside;
 };
 
@@ -20,7 +20,8 @@ void pager_memory_fix(struct pager *d, int64_t bytes);
 void pager_memory_set_aside(struct pager *d, int64_t bytes);
 /* For memory that is about to be told to the engine. Under the lock, which may be released meanwhile. */
 void pager_make_room(struct pager *d, uint64_t bytes);
-void pager_arrived(addr_t start, uint64_t bytes, int32_t device);
+/* So many of its bytes were aside until now. */
+void pager_arrived(addr_t start, uint64_t bytes, int32_t device, uint64_t aside);
 bool pager_crowded(int32_t device, uint64_t bytes);
 void pager_plain(int32_t device);
 void pager_coming(int32_t device, int64_t bytes);

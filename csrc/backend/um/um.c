@@ -35,7 +35,7 @@ static bool provide(addr_t *start, uint64_t bytes, int32_t device) {
 /* What was freed in stream order, and is used again, has not left. */
 static void arrived(addr_t start, uint64_t bytes, int32_t device) {
     pager_freeing(start, bytes);
-    pager_arrived(start, bytes, device);
+    pager_arrived(start, bytes, device, 0);
 }
 
 /* The program's own managed memory lies where the program's use of it brings it. What is allocated in stream order is

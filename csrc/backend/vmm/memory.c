@@ -69,15 +69,26 @@ bool vmm_relieve(int32_t device) {
     return freed;
 }
 
-void vmm_coming(int32_t device, int64_t bytes) {
-    pager_coming(device, bytes);
+/* Idle frames beyond the budget are the driver's again at once. */
+static void keep_to_budget(int32_t device) {
     struct pager *d = pager_at(device);
-    if (bytes <= 0 || !d || !vmm_in(d))
+    if (!d || !vmm_in(d) || vmm_occupied(d) <= vmm_frames_allowed(d))
         return;
     struct pager_visit v = pager_enter(NULL);
     if (capture_allows(v.relaxed))
         vmm_give_back(d, vmm_frames_allowed(d));
     pager_leave(v);
+}
+
+void vmm_plain(int32_t device) {
+    pager_plain(device);
+    keep_to_budget(device);
+}
+
+void vmm_coming(int32_t device, int64_t bytes) {
+    pager_coming(device, bytes);
+    if (bytes > 0)
+        keep_to_budget(device);
 }
 
 /* --- memory that goes --- */
@@ -98,15 +109,34 @@ bool vmm_free(addr_t start, uint64_t context, int32_t *status) {
 
 /* --- memory that comes --- */
 
+uint64_t vmm_promise(struct pager *d, uint64_t most, uint64_t least) {
+    pager_lock(d);
+    uint64_t bytes = pager_moves(d) ? 0 : pager_fits(d, most) ? most : pager_fits(d, least) ? least : 0;
+    frame_prefetcher_follow(d, least);
+    pager_memory_set_aside(d, (int64_t)bytes);
+    pager_budget_update(d);
+    pager_unlock(d);
+    return bytes;
+}
+
+void vmm_promise_end(struct pager *d, uint64_t bytes, struct vmm_range *r, struct vmm_pages fresh) {
+    pager_lock(d);
+    pager_memory_set_aside(d, -(int64_t)bytes);
+    for (size_t i = fresh.first; i < fresh.end; i++) {
+        r->page[i].aside = r->page[i].at == VMM_DEVICE;
+        pager_memory_set_aside(d, r->page[i].aside ? (int64_t)page_bytes : 0);
+    }
+    pager_budget_update(d);
+    pager_unlock(d);
+}
+
 /* Frames for its pages. On the device if all of it will be there. */
 static bool fill(struct pager *d, struct vmm_part *p, uint64_t fresh) {
-    pager_lock(d);
-    bool fits = !pager_moves(d) && pager_fits(d, fresh);
-    frame_prefetcher_follow(d, fresh);
-    pager_unlock(d);
+    uint64_t promised = vmm_promise(d, fresh, fresh);
     struct pager_visit v = pager_enter(NULL);
-    bool good = capture_allows(v.relaxed) && vmm_part_fill(vmm_in(d), p, fits, d->engine.run_pages);
+    bool good = capture_allows(v.relaxed) && vmm_part_fill(vmm_in(d), p, promised > 0, d->engine.run_pages);
     pager_leave(v);
+    vmm_promise_end(d, promised, p->range, good ? vmm_part_own_pages(p) : (struct vmm_pages){0});
     return good;
 }
 
@@ -160,7 +190,7 @@ void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i) {
     addr_t start = r->start + i * page_bytes;
     if (vmm_verifies())
         seal(vmm_in(d), r, i);
-    pager_arrived(start, page_bytes, d->ordinal);
+    pager_arrived(start, page_bytes, d->ordinal, r->page[i].aside ? page_bytes : 0);
     pager_lock(d);
     r->page[i].known = pager_page_at(&d->memory.ranges, start) != NULL;
     pager_unlock(d);
@@ -183,7 +213,7 @@ void vmm_arrived(addr_t start, uint64_t bytes, int32_t device) {
     struct vmm_pages s = vmm_part_pages(p);
     uint64_t fresh = 0;
     for (size_t i = s.first; i < s.end; i++)
-        fresh += p->range->page[i].known ? 0 : page_bytes;
+        fresh += p->range->page[i].known || p->range->page[i].aside ? 0 : page_bytes;
     pager_lock(d);
     pager_make_room(d, fresh);
     pager_unlock(d);
@@ -213,7 +243,6 @@ void vmm_arrives(struct pager *d, addr_t start, uint64_t bytes, bool fits) {
     if (!r)
         return;
     size_t i = (start - r->start) / page_bytes;
-    pager_memory_set_aside(d, r->page[i].aside ? -(int64_t)page_bytes : 0);
     r->page[i].aside = false;
     /* freed in stream order while it was away, it was in no list when all that is away was mapped */
     vmm_range_map_stale(vmm_in(d), r, i, 1);

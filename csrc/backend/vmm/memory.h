@@ -105,10 +105,15 @@ void vmm_freeing(addr_t start, uint64_t bytes);
 bool vmm_free(addr_t start, uint64_t context, int32_t *status);
 uint64_t vmm_held(int32_t device);
 bool vmm_relieve(int32_t device);
+void vmm_plain(int32_t device);
 void vmm_coming(int32_t device, int64_t bytes);
 uint64_t vmm_padding(const struct pager *d);
 /* The backend's memory of the device, made if need be. NULL: there is none. */
 struct vmm *vmm_of(struct pager *d);
+/* Room for memory that comes is set aside: for `most` bytes, else for `least`, else none. Returns for how many. */
+uint64_t vmm_promise(struct pager *d, uint64_t most, uint64_t least);
+/* It is that of the fresh pages which are on the device now. */
+void vmm_promise_end(struct pager *d, uint64_t bytes, struct vmm_range *r, struct vmm_pages fresh);
 /* A page comes, again: it has its frame, and is mapped there. Under `parts_lock`. */
 void vmm_arrive_page(struct pager *d, struct vmm_range *r, size_t i);
 /* The framework told of a block, and the engine knows: the rest of its parts is nobody's. Under the device's lock. */

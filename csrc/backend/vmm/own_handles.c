@@ -9,29 +9,23 @@
 struct promise {
     struct pager *device;
     struct vmm_stock stock;
+    uint64_t promised; /* bytes */
 };
 
 /* --- memory without addresses --- */
 
-/* What the stock has of the device is not the engine's. */
-static void set_aside(struct pager *d, const struct vmm_stock *s, bool aside) {
-    int64_t bytes = (int64_t)(s->count[VMM_DEVICE] * page_bytes);
-    pager_lock(d);
-    pager_memory_set_aside(d, aside ? bytes : -bytes);
-    pager_budget_update(d);
-    pager_unlock(d);
-}
-
 /* It may have to lie across the most pages. */
-static bool stock_take(struct pager *d, struct vmm_stock *s, uint64_t bytes) {
-    size_t pages = whole_pages(bytes + page_bytes - PAGE_LEAST) / page_bytes;
-    pager_lock(d);
-    bool fits = !pager_moves(d) && pager_fits(d, whole_pages(bytes));
-    frame_prefetcher_follow(d, bytes);
-    pager_unlock(d);
+static bool stock_take(struct promise *p, uint64_t bytes) {
+    struct pager *d = p->device;
+    uint64_t most = whole_pages(bytes + page_bytes - PAGE_LEAST);
+    p->promised = vmm_promise(d, most, whole_pages(bytes));
     struct pager_visit v = pager_enter(NULL);
-    bool good = capture_allows(v.relaxed) && vmm_stock_take(vmm_in(d), s, pages, fits, d->engine.run_pages);
+    bool good = capture_allows(v.relaxed) &&
+                vmm_stock_take(vmm_in(d), &p->stock, most / page_bytes, p->promised / page_bytes, d->engine.run_pages);
     pager_leave(v);
+    uint64_t taken = p->stock.count[VMM_DEVICE] * page_bytes;
+    vmm_promise_end(d, p->promised - taken, NULL, (struct vmm_pages){0});
+    p->promised = taken;
     return good;
 }
 
@@ -40,19 +34,17 @@ static struct promise *promise(uint64_t bytes, int32_t device) {
     bool can = d && vmm_of(d) && !vmm_in(d)->beyond_host; /* its pages need frames of their own on the host */
     struct promise *p = can ? calloc(1, sizeof *p) : NULL;
     pager_returned(); /* what is deferred may be */
-    if (p && !stock_take(d, &p->stock, bytes) && !(deferred_release_end(0) && stock_take(d, &p->stock, bytes))) {
+    if (p)
+        p->device = d;
+    if (p && !stock_take(p, bytes) && !(deferred_release_end(0) && stock_take(p, bytes))) {
         free(p);
         return NULL;
-    }
-    if (p) {
-        p->device = d;
-        set_aside(d, &p->stock, true);
     }
     return p;
 }
 
 static void give_back(struct promise *p) {
-    set_aside(p->device, &p->stock, false);
+    vmm_promise_end(p->device, p->promised, NULL, (struct vmm_pages){0});
     vmm_stock_give(vmm_in(p->device), &p->stock);
 }
 
@@ -99,10 +91,11 @@ static bool put(struct promise *promise, addr_t at, uint64_t bytes) {
     bool good = p != NULL;
     if (p) {
         struct pager_visit v = pager_enter(NULL);
-        set_aside(d, &promise->stock, false);
         good = capture_allows(v.relaxed) && vmm_part_fill_from(vmm_in(d), p, &promise->stock);
         vmm_stock_give(vmm_in(d), &promise->stock);
         pager_leave(v);
+        vmm_promise_end(d, promise->promised, r, good ? vmm_part_own_pages(p) : (struct vmm_pages){0});
+        promise->promised = 0;
         if (!good)
             vmm_part_delete(vmm_in(d), p);
     }

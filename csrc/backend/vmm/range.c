@@ -249,13 +249,12 @@ void vmm_stock_give(struct vmm *v, struct vmm_stock *s) {
     *s = (struct vmm_stock){0};
 }
 
-bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare) {
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, size_t device, size_t spare) {
     *s = (struct vmm_stock){0};
     for (int place = 0; place < VMM_PLACES; place++) {
-        size_t missing = n - s->count[VMM_DEVICE];
-        bool wanted = missing > 0 && (place == VMM_HOST || device);
-        if (wanted && (s->frame[place] = calloc(missing, sizeof(uint32_t))))
-            s->count[place] = take_some(&v->pool[place].frames, s->frame[place], missing);
+        size_t wanted = place == VMM_DEVICE ? device : n - s->count[VMM_DEVICE];
+        if (wanted > 0 && (s->frame[place] = calloc(wanted, sizeof(uint32_t))))
+            s->count[place] = take_some(&v->pool[place].frames, s->frame[place], wanted);
     }
     if (s->count[VMM_DEVICE] + s->count[VMM_HOST] == n &&
         (s->count[VMM_HOST] == 0 || leaves(&v->pool[VMM_HOST].frames, spare)))
@@ -300,7 +299,8 @@ static bool fill_from_file(struct vmm *v, struct vmm_range *r, size_t first, siz
 
 bool vmm_range_fill(struct vmm *v, struct vmm_range *r, size_t first, size_t n, bool device, size_t spare) {
     struct vmm_stock s;
-    bool stocked = vmm_stock_take(v, &s, n, device, spare), good = stocked && vmm_range_fill_from(v, r, first, n, &s);
+    bool stocked = vmm_stock_take(v, &s, n, device ? n : 0, spare),
+         good = stocked && vmm_range_fill_from(v, r, first, n, &s);
     vmm_stock_give(v, &s);
     return stocked ? good : fill_from_file(v, r, first, n);
 }

@@ -80,7 +80,7 @@ struct vmm_page {
     bool filled;                /* frame[VMM_HOST] holds what the page holds, or held when it came to the device */
     bool fixed;                 /* it is where it is for good */
     bool exported;              /* other processes may have it mapped: it is fixed, and nothing new comes onto it */
-    bool aside;                 /* on the device, and the engine does not know of it any more */
+    bool aside;                 /* on the device, and the engine does not know of it, any more or yet */
     bool known;                 /* the engine was told of it; under `parts_lock` */
     uint16_t parts;             /* that lie on it; 0: it has no frames. Under `parts_lock` */
     uint16_t foreign;           /* mappings of the driver's handles on it: then no part is. Under `parts_lock` */
@@ -211,9 +211,9 @@ struct vmm_stock {
     uint32_t *frame[VMM_PLACES];
     size_t count[VMM_PLACES];
 };
-/* n frames, of the places and with the spare ones that vmm_range_fill says. False: there are not so many, and none is
- * taken. */
-bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, bool device, size_t spare);
+/* n frames, `device` of them of the device while there are any, and with the spare ones that vmm_range_fill says.
+ * False: there are not so many, and none is taken. */
+bool vmm_stock_take(struct vmm *v, struct vmm_stock *s, size_t n, size_t device, size_t spare);
 /* Gives back what is left of it. */
 void vmm_stock_give(struct vmm *v, struct vmm_stock *s);
 /* Frames of the stock behind each of the pages, as vmm_range_fill; there are enough of them. */
