@@ -16,6 +16,11 @@ pytestmark = [pytest.mark.emu, pytest.mark.alone]
 PARTS = ["word", "host", "callback", "event", "graph", "captured", "list", "thread", "copy"]
 PARTS += ["allocation", "freed", "rounds", "ordered"]
 LIMITS = {"all": "8GiB", "some": "24MiB"}
+BACKENDS = {"um": {"ULMS_BACKEND": "um"}, "vmm": {"ULMS_BACKEND": "vmm"}}
+ORDERED = {policy: {**BACKENDS["um"], "ULMS_POLICY": policy} for policy in ("none", "pump")}
+CASES = [(setup, fits) for setup in BACKENDS for fits in LIMITS] + [
+    (setup, "some") for setup in ORDERED
+]
 MOST, MORE_MS = 1.5, 500
 UNKNOWN_MS = 2500
 """What nobody knows to be a gate is waited for once, for `PATIENCE_NS`."""
@@ -28,20 +33,19 @@ def took(done: str) -> float:
     return float(ms.removesuffix(" ms"))
 
 
-@pytest.mark.parametrize("fits", LIMITS)
-@pytest.mark.parametrize("backend", ["um", "vmm"])
+@pytest.mark.parametrize(("setup", "fits"), CASES)
 @pytest.mark.parametrize("part", [*PARTS, "kernel"])
 def test_a_gate_of_the_programs_own_costs_little(
     compiled: Compile,
     run_emulated: RunEmulated,
     emulator_dir: Path,
     part: str,
-    backend: str,
+    setup: str,
     fits: str,
 ) -> None:
     """Measured anew where the machine was busy."""
     binary = compiled("held_back", str(emulator_dir / "libcuda.so.1"))
-    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": LIMITS[fits]}
+    env = {**(BACKENDS | ORDERED)[setup], "ULMS_GPU_MEMORY": LIMITS[fits]}
     more = UNKNOWN_MS if part == "kernel" and fits == "some" else MORE_MS
     for _ in range(ATTEMPTS):
         native = took(run_emulated([binary, part], {}, preloaded=False).stdout)
@@ -53,13 +57,12 @@ def test_a_gate_of_the_programs_own_costs_little(
     pytest.fail(f"{ms} ms, and {native} natively")
 
 
-@pytest.mark.parametrize("fits", LIMITS)
-@pytest.mark.parametrize("backend", ["um", "vmm"])
+@pytest.mark.parametrize(("setup", "fits"), CASES)
 def test_a_program_ends_though_a_gate_stays_closed(
-    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str, fits: str
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, setup: str, fits: str
 ) -> None:
     binary = compiled("held_back", str(emulator_dir / "libcuda.so.1"))
-    env = {"ULMS_BACKEND": backend, "ULMS_GPU_MEMORY": LIMITS[fits]}
+    env = {**(BACKENDS | ORDERED)[setup], "ULMS_GPU_MEMORY": LIMITS[fits]}
 
     def seconds(*, preloaded: bool) -> float:
         began = time.monotonic()

@@ -51,16 +51,28 @@ bool pager_order_begin(struct pager *d) {
     return true;
 }
 
+/* A call that moves may wait for a copy of pageable memory that stands at a gate, and what waits for a page that an
+ * operation behind a gate used stands there, too. So moves wait until no gate is closed, or come with a later
+ * operation: kernels bring their pages without them. */
+static bool no_gate(struct pager *d) {
+    struct patience patience = {0};
+    while (patience_gated() && pager_moves(d) && pager_wait(d, &patience))
+        ;
+    return !patience_gated();
+}
+
 static void issue_all(struct pager *d, const struct op *op, uint64_t serial) {
     uint64_t wait = 0;
+    ulms_engine_admit(d->engine.core, serial, 0, &wait);
+    if (wait && !no_gate(d))
+        return;
     struct pager_visit v = pager_enter(d->contexts.program);
     if (!v.relaxed.on)
         pager_give_up(d, PAGER_UNRELAXED);
     pager_blocks_hear(d);
-    for (struct pager_move *m; pager_moves(d) && (m = pager_move_take(d, ULMS_LANE_IN)); pager_blocks_hear(d))
+    for (struct pager_move *m; pager_moves(d) && !patience_gated() && (m = pager_move_take(d, ULMS_LANE_IN));
+         pager_blocks_hear(d))
         issue(d, m);
-    if (pager_moves(d))
-        ulms_engine_admit(d->engine.core, serial, 0, &wait);
     const struct pager_move *last = wait ? pager_move_find(d, wait) : NULL;
     pager_leave(v);
     if (last)
