@@ -152,8 +152,10 @@ static void note_least_pass(const struct policy *p, const struct tenant *t, uint
 static void tenant_wakes(struct policy *p, struct tenant *t) {
     note_least_pass(p, t, NEVER);
     t->pass = most(t->pass, t->group->pass);
-    if (t->wanted_ns != NEVER)
-        t->rest_ns = t->rest_ns ? (t->rest_ns + p->now - t->wanted_ns) / 2 : p->now - t->wanted_ns;
+    if (t->wanted_ns == NEVER)
+        return;
+    uint64_t rest = least(p->now - t->wanted_ns, REST_MOST_NS);
+    t->rest_ns = t->rest_ns ? (t->rest_ns + rest) / 2 : rest;
 }
 
 static void tenant_rests(struct policy *p, struct tenant *t) {

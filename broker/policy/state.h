@@ -13,6 +13,7 @@
 
 #define AWAY_NS          MS(1000) /* after so long without wanting a need does not count */
 #define IDLE_NS          MS(50)   /* so long a turn for which memory moved outlives its last work */
+#define REST_MOST_NS     MS(75)   /* that a pause counts: a long one says little of the next */
 #define PATIENCE_NS      MS(500)  /* so long one tenant waits for another to drain or to shrink */
 #define POLL_NS          MS(10)   /* so often shares are looked at while they bind */
 #define IN_FLIGHT_NS     MS(2)    /* predicted work in flight while others wait */

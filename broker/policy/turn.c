@@ -38,9 +38,10 @@ uint64_t turn_request(const struct policy *p, const struct tenant *t) {
     return t->burst_ns ? least(most(most(t->burst_ns, t->spell_ns), LEAST_REQUEST_NS), length) : length;
 }
 
+/* It rests for half as long as it uses, or longer. Whose steps only pause is in no hurry. */
 bool turn_is_interactive(const struct policy *p, const struct tenant *t) {
     uint64_t request = turn_request(p, t);
-    return t->burst_ns && request < turn_length(p, t) && request <= INTERACTIVE_NS;
+    return t->burst_ns && 2 * t->rest_ns >= t->burst_ns && request < turn_length(p, t) && request <= INTERACTIVE_NS;
 }
 
 bool turn_takes(const struct policy *p, const struct tenant *t) {

@@ -30,11 +30,12 @@ stalled in its turns, the latest one with a quarter. Before one was measured it 
 link of what it and the largest other awake taker need beyond the room (the capacity or its group's
 memory, the less), at most its need. Request: the length; less if it once was idle: the mean of what
 it used between two idle spans, or what it used since the last one, at least 2 ms. If that is less
-and at most 100 ms, it is *interactive*.
+and at most 100 ms, and it uses at most twice as long as it is idle, by the means, it is
+*interactive*.
 
 End of a turn: at once if the holder is not permitted. If another one contends: if the holder is not
-busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, the
-latest one with a half, is longer). Else when its length is over, and then a new one begins if it is
+busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, each
+75 ms at most, the latest one with a half, is longer). Else when its length is over, and then a new one begins if it is
 first itself; otherwise, in turns, only when the first is ready or an eighth more is over. If an
 interactive one is eligible and before it, it ends after the expected switch (without turns of
 takers: at once).
@@ -140,7 +141,8 @@ class Turns(Park):
 
     def interactive(self, t: Tenant) -> bool:
         request = self.request(t)
-        return t.burst > 0 and request < self.turn_length(t) and request <= 100 * MS
+        rests = t.burst > 0 and 2 * t.rest >= t.burst
+        return rests and request < self.turn_length(t) and request <= 100 * MS
 
     def start_turn(self, t: Tenant) -> None:
         self.holder, self.began, self.length = t, self.now, self.turn_length(t)

@@ -3,11 +3,12 @@ as soon as they may.
 """
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from pump.sim.broker import CompiledPolicy, Group
-from pump.sim.resident import Program, Work
+from pump.sim.resident import Program, Work, training
 from pump.sim.tenants import Machine, Shared, Sharing
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -78,3 +79,29 @@ def test_nobody_starves(seed: int) -> None:
     for _ in range(8):
         parts = run.measure(S).parts
         assert min(parts) > 0.02, (groups, parts)
+
+
+@pytest.mark.parametrize("pause_ms", [0.2, 1, 5, 30])
+def test_steps_that_pause_are_in_no_hurry(pause_ms: float) -> None:
+    """Two trainings that fit one at a time, and rested for seconds: turns are as fair as without
+    pauses, and as long.
+    """
+    room, step = 2 << 30, 39 * MS
+    policy = CompiledPolicy(room, 45 * 10**9)
+    policy.turn(0, S)
+    policy.group(0, 1, Group(memory=room))
+    for tenant in (1, 2):
+        policy.join(0, tenant, 1)
+    pause = int(pause_ms * MS)
+    program = replace(training(int(0.95 * room), step), pause_ns=pause)
+    run = Sharing(Machine(45 * 10**9), policy, [program] * 2)
+    run.run(3 * S)
+    for tenant in (1, 2):
+        run.stop(tenant)
+    run.run(run.now + 3 * S)
+    for tenant in (1, 2):
+        run.start(tenant)
+    run.run(run.now + 2 * S)
+    parts = [part * (step + pause) / step for part in run.measure(8 * S).parts]
+    assert min(parts) > 0.4, parts
+    assert sum(parts) > 0.88, parts
