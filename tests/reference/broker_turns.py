@@ -34,11 +34,11 @@ and at most 100 ms, and it uses at most twice as long as it is idle, by the mean
 *interactive*.
 
 End of a turn: at once if the holder is not permitted. If another one contends: if the holder is not
-busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, each
-75 ms at most, the latest one with a half, is longer). Else when its length is over, and then a new one begins if it is
-first itself; otherwise, in turns, only when the first is ready or an eighth more is over. If an
-interactive one is eligible and before it, it ends after the expected switch (without turns of
-takers: at once).
+busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, each 75
+ms at most, the latest one with a half, is longer). Else when its length is over, and then a new one
+begins if it is first itself; otherwise, in turns, only when the first is ready or an eighth more is
+over. If an interactive one is eligible and before it, it ends after the expected switch (without
+turns of takers: at once).
 
 A gate that closes begins to drain; after 500 ms that is late. The first gets the turn when no other
 one that takes turns drains that is not late.
