@@ -22,7 +22,7 @@ static uint32_t filed(const struct vmm *v) {
 bool vmm_may_file(const struct pager *d) {
     const struct vmm *v = vmm_in(d);
     const struct filer *f = v ? v->filer : NULL;
-    return f && (v->beyond_host || f->fills || f->writing > 0 || filed(v) > 0);
+    return f && (v->beyond_host || f->fills || f->writing > 0 || f->reading > 0 || filed(v) > 0);
 }
 
 bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end) {
@@ -47,11 +47,12 @@ static void keep_none(const struct pager *d) {
         j.range->page[j.page].in_place_until = 0;
 }
 
-/* Until none lies in the file. Under the lock, which waiting releases. */
+/* Until none lies in the file, or leaves it: a page is mapped only after it has left. Under the lock, which waiting
+ * releases. */
 static bool await(struct pager *d, struct filer *f, addr_t start, addr_t end) {
     struct patience patience = {.what = PATIENCE_NEED};
     uint64_t failed = f->failed, recalled = f->recalled;
-    while (f->writing > 0 || vmm_any_filed(d, start, end)) {
+    while (f->writing > 0 || f->reading > 0 || vmm_any_filed(d, start, end)) {
         if (pager_stops(d) || f->failed != failed)
             return false;
         bool asked = f->recall < f->end;

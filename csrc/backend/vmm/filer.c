@@ -200,12 +200,14 @@ static bool room_may_come(const struct pager *d, const struct filer *f, uint64_t
 static bool read(struct pager *d, struct filer *f, const struct job *j, CUstream stream) {
     bool good, room;
     uint64_t given;
+    f->reading++;
     do {
         given = frames_given(&vmm_in(d)->pool[VMM_HOST].frames);
         pager_unlock(d);
         good = read_page(vmm_in(d), j, stream, &room);
         pager_lock(d);
     } while (!room && make_room(d, f, stream));
+    f->reading--;
     bool over = room || !room_may_come(d, f, given);
     if (!room && over)
         log_warn(

@@ -13,7 +13,7 @@ struct filer {
     bool fills;                /* pages go to the file: */
     addr_t next;               /* from there on they were not looked at yet */
     bool whole;                /* no more does */
-    unsigned writing;          /* pages that go just now */
+    unsigned writing, reading; /* pages that go, or come, just now */
     addr_t recall, end;        /* what of these addresses lies in the file is to come to the host */
     uint64_t recalled, failed; /* pages that did, and did not */
     unsigned pausing;          /* who asks for them lets no move begin: so many */
