@@ -144,6 +144,35 @@ TEST(where_pages_go_to_the_file_by_themselves_none_is_adopted) {
     holds_numbers(r, 5);
 }
 
+/* All frames of the host were let go while pages were in the file. */
+TEST(where_pages_go_to_the_file_by_themselves_it_is_on_the_host_again_once_all_are_back) {
+    open_device(BYTES / 2); /* too few frames for the pages */
+    v.beyond_host = true;
+    CHECK(page_file_begin(v.file, 0, "", 2 * PAGES));
+    struct vmm_range *r = range_new(BYTES, true, 0);
+    struct vmm_move out = parting(r), in = whole(r, VMM_DEVICE);
+    uint32_t on_host, none;
+    out.file = true;
+    number_pages(r, 30);
+    CHECK(move(&out));
+    all_lie(r, VMM_PLACEHOLDER);
+    CHECK(vmm_placeholder_to_device(&v, &on_host) && on_host != NO_FRAME);
+    for (size_t i = 0; i < PAGES; i++) {
+        CHECK(vmm_range_unmap(&v, r, i, 1, VMM_UNMAPPED));
+        vmm_hold_vacant(&v, r, i, 1);
+    }
+    vmm_placeholder_left(&v, 1);
+    ulms_frames_give(&v.pool[VMM_HOST].frames, &on_host, 1);
+    frames_trim(&v.pool[VMM_HOST].frames, 0);
+    CHECK(vmm_placeholder_is_here(&v, false));
+    CHECK(move(&in));
+    holds_numbers(r, 30);
+    CHECK(has_placeholder() && !vmm_placeholder_is_here(&v, true));
+    CHECK_EQ(v.pool[VMM_DEVICE].frames.made - idle(VMM_DEVICE), PAGES);
+    CHECK(vmm_placeholder_to_device(&v, &none) && none == NO_FRAME); /* nothing is mapped there */
+    CHECK(!has_placeholder());
+}
+
 /* Another would get its frame. */
 TEST(a_placeholder_that_cannot_be_unmapped_stays) {
     open_device(BYTES);

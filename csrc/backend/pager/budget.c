@@ -72,7 +72,8 @@ static uint64_t share(const struct pager *d) {
 void pager_budget_update(struct pager *d) {
     struct pager_budget *b = &d->budget;
     b->plain = ledger_plain(session.ledger, d->ordinal);
-    uint64_t all = share(d), others = b->plain + d->budget.coming + d->memory.fixed + d->memory.aside;
+    b->lent = d->kind->lends ? d->kind->lends(d) : 0;
+    uint64_t all = share(d), others = b->plain + b->coming + d->memory.fixed + d->memory.aside + b->lent;
     b->room = all > others ? all - others : 0;
     uint64_t bytes = b->room / page_bytes * page_bytes;
     if (bytes == b->bytes)

@@ -12,6 +12,7 @@ struct pager_budget {
     uint64_t capacity; /* bytes the program's memory may occupy, all kinds */
     uint64_t room;     /* of these, what is left for pages */
     uint64_t bytes;    /* the same in whole pages */
+    uint64_t lent;     /* bytes that pages get once all of them are there; in none of the above but capacity */
     uint64_t plain;    /* plain memory when it was worked out */
     uint64_t looked_ns;
     bool looking;    /* the watcher asks the driver */

@@ -62,6 +62,8 @@ struct pager_kind {
     ulms_holder holder;
     /* See backend_shares.file (under the lock). Returns why it does not; NULL: it does. NULL: host memory stays. */
     const char *(*file)(struct pager *d, const char *folder);
+    /* Bytes of the device that are in use only while pages are away. Under the lock. NULL: none are. */
+    uint64_t (*lends)(const struct pager *d);
     /* What it adds to what all backends tell. Under the lock. */
     void (*load)(const struct pager *d, struct backend_load *load);
     /* See backend_shares.let_go. Without the lock. NULL: it has no host memory of the driver's. */

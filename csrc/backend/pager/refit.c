@@ -15,9 +15,11 @@
 enum { SLACK = 16 };
 
 /* What was issued before pages began to move may still run, and is not told to the engine. */
-static bool fits(const struct pager *d) {
-    uint64_t bytes = d->memory.bytes - d->memory.fixed, budget = d->budget.bytes;
-    return pager_has_movers(d) && !d->phase.prior.ticket && pager_moves(d) && bytes + budget / SLACK <= budget;
+static bool fits(struct pager *d) {
+    pager_budget_update(d);
+    uint64_t bytes = d->memory.bytes - d->memory.fixed, budget = d->budget.bytes + d->budget.lent;
+    bool comes = bytes <= d->budget.bytes && bytes + budget / SLACK <= budget;
+    return comes && pager_has_movers(d) && !d->phase.prior.ticket && pager_moves(d);
 }
 
 /* As what writes all: of what is only read the driver would keep copies, which the first write then breaks. */

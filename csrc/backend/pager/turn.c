@@ -144,7 +144,7 @@ static struct backend_load load(int32_t device) {
     ulms_engine_stats(d->engine.core, &engine);
     load.need = d->memory.bytes + d->budget.plain;
     load.held = ledger_plain(session.ledger, device) + larger(d->kind->occupied(d), pager_pages_there(d));
-    uint64_t fixed = ledger_plain(session.ledger, device) + d->memory.fixed + d->memory.aside;
+    uint64_t fixed = ledger_plain(session.ledger, device) + d->memory.fixed + d->memory.aside + d->budget.lent;
     load.stays = pager_ended(d) ? load.held : fixed;
     load.lingers = d->budget.bytes ? 0 : pager_pages_lingering(&d->memory.ranges);
     load.refilled = engine.filled_bytes;

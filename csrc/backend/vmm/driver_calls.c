@@ -21,6 +21,15 @@ bool vmm_unmap(addr_t start, uint64_t bytes) {
     return is(REAL(cuMemUnmap, 0)(start, bytes), "cuMemUnmap");
 }
 
+bool vmm_unmap_again(addr_t start, uint64_t bytes) {
+    bool unmapped = vmm_unmap(start, bytes);
+    for (int i = 1; !unmapped && i < VMM_TRIES; i++) {
+        thread_sleep(VMM_TRY_US);
+        unmapped = vmm_unmap(start, bytes);
+    }
+    return unmapped;
+}
+
 bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users) {
     return is(REAL(cuMemSetAccess, 0)(start, bytes, users->access, users->count), "cuMemSetAccess");
 }

@@ -64,7 +64,7 @@ static bool follow_budget(struct pager *d) {
     frames_keep(&v->pool[VMM_HOST].frames, stock, on_host, frames_ask, v->prefetcher);
     vmm_give_back(d, all);
     pager_lock(d);
-    vmm_placeholder_came(d, false);
+    vmm_placeholder_look(d);
     pager_unlock(d);
     return !moves || vmm_occupied(d) <= all;
 }

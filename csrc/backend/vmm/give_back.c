@@ -66,5 +66,5 @@ bool vmm_give_back(struct pager *d, uint64_t most) {
 }
 
 uint64_t vmm_frames_allowed(const struct pager *d) {
-    return d->budget.bytes + d->memory.aside + d->memory.fixed;
+    return d->budget.bytes + d->budget.lent + d->memory.aside + d->memory.fixed;
 }

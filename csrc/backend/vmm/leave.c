@@ -45,11 +45,14 @@ void vmm_end_part(struct pager *d, struct vmm_part *p) {
     for (size_t i = s.first; i < s.end; i++)
         goes = may_go(d, p->range, i) && goes;
     pager_budget_update(d);
-    uint64_t most = vmm_frames_allowed(d);
     pager_unlock(d);
     if (goes)
         vmm_part_delete(vmm_in(d), p);
     lock_drop(&vmm_in(d)->parts_lock);
+    pager_lock(d);
+    vmm_placeholder_look(d);
+    uint64_t most = vmm_frames_allowed(d);
+    pager_unlock(d);
     if (goes)
         frames_trim(&vmm_in(d)->pool[VMM_DEVICE].frames, most);
 }

@@ -43,7 +43,7 @@ static const char *leave_host(struct pager *d) {
         return NULL;
     const char *why = map_again(v);
     vmm_placeholder_left(v, 1);
-    vmm_placeholder_came(d, false);
+    vmm_placeholder_look(d);
     if (!why)
         ulms_frames_give(&v->pool[VMM_HOST].frames, &frame, 1);
     return why;

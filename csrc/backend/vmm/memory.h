@@ -44,10 +44,12 @@ void vmm_written(struct pager *d);
 
 /* --- the placeholder's page of the budget (placeholder_budget.c). Under the device's lock --- */
 
-/* A move may make it: the page is set aside, where there is no placeholder yet. */
-void vmm_placeholder_comes(struct pager *d);
-/* The move is over (parks), or something else may have left it: the page is back if there is none. */
-void vmm_placeholder_came(struct pager *d, bool parks);
+/* A move that may make it begins, or is over. */
+void vmm_placeholder_coming(struct pager *d, bool begins);
+/* Something else may have made it, or been the last that was mapped there. */
+void vmm_placeholder_look(struct pager *d);
+/* See pager_kind.lends. */
+uint64_t vmm_placeholder_bytes(const struct pager *d);
 
 /* --- frames that the driver gets back (give_back.c) --- */
 

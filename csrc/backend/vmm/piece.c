@@ -31,7 +31,7 @@ static bool map(const struct vmm_pieces *s, addr_t at, const struct vmm_users *u
     if (done == s->count && vmm_allow(at, page_bytes, users))
         return true;
     if (done > 0)
-        vmm_unmap(at, done * s->bytes);
+        vmm_unmap_again(at, done * s->bytes);
     return false;
 }
 

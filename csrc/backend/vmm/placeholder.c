@@ -3,7 +3,8 @@
  * about it. It maps a frame of the device six times as fast as one of the host. */
 #include "backend/vmm/vmm.h"
 
-/* Not where pages go to the file by themselves: then it is one of the host, which stays, as there may be none later. */
+/* Not where pages go to the file by themselves: then it is one of the host, which stays, as there may be none later,
+ * unless all of the host's are let go. */
 void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *page) {
     struct placeholder *p = &v->placeholder;
     uint32_t frame = page->frame[VMM_DEVICE];
@@ -17,10 +18,10 @@ void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *page) {
     lock_drop(&p->lock);
 }
 
-bool vmm_placeholder_is_here(struct vmm *v) {
+bool vmm_placeholder_is_here(struct vmm *v, bool comes) {
     struct placeholder *p = &v->placeholder;
     lock_take(&p->lock);
-    bool here = p->there && p->place == VMM_DEVICE;
+    bool here = p->there ? p->place == VMM_DEVICE : comes && !v->beyond_host;
     lock_drop(&p->lock);
     return here;
 }
@@ -41,11 +42,15 @@ static CUmemGenericAllocationHandle begin(struct vmm *v, size_t n, bool takes) {
 
 void vmm_placeholder_left(struct vmm *v, size_t n) {
     struct placeholder *p = &v->placeholder;
+    uint32_t on_host;
     lock_take(&p->lock);
     p->pages -= n;
-    if (p->there && p->pages == 0 && p->place == VMM_DEVICE && !v->beyond_host) {
-        p->there = false;
-        ulms_frames_give(&v->pool[p->place].frames, &p->frame, 1);
+    bool unused = p->there && p->pages == 0 && p->place == VMM_DEVICE;
+    if (unused && (!v->beyond_host || frames_take(&v->pool[VMM_HOST].frames, &on_host, 1, false))) {
+        ulms_frames_give(&v->pool[VMM_DEVICE].frames, &p->frame, 1);
+        p->there = v->beyond_host;
+        p->place = VMM_HOST;
+        p->frame = on_host;
     }
     lock_drop(&p->lock);
 }
@@ -62,7 +67,7 @@ static void hold(struct vmm *v, struct vmm_range *r, size_t first, size_t n, boo
             vmm_page_lies(&r->page[i], VMM_PLACEHOLDER);
         return;
     }
-    if (held && (done == 0 || vmm_unmap(start, done * page_bytes))) /* else it is nobody else's, for good */
+    if (held && (done == 0 || vmm_unmap_again(start, done * page_bytes))) /* else it is nobody else's, for good */
         vmm_placeholder_left(v, n);
 }
 
@@ -82,15 +87,18 @@ bool vmm_placeholder_to_device(struct vmm *v, uint32_t *frame) {
     struct placeholder *p = &v->placeholder;
     uint32_t here;
     *frame = NO_FRAME;
-    if (!p->there || p->place == VMM_DEVICE)
-        return true;
-    if (!frames_take(&v->pool[VMM_DEVICE].frames, &here, 1, false))
-        return false;
     lock_take(&p->lock);
-    *frame = p->frame;
-    p->place = VMM_DEVICE;
-    p->frame = here;
-    p->pages++;
+    bool leaves = p->there && p->place == VMM_HOST, used = p->pages > 0;
+    bool good = !leaves || !used || frames_take(&v->pool[VMM_DEVICE].frames, &here, 1, false);
+    if (leaves && good && !used) {
+        p->there = false;
+        ulms_frames_give(&v->pool[VMM_HOST].frames, &p->frame, 1);
+    } else if (leaves && good) {
+        *frame = p->frame;
+        p->place = VMM_DEVICE;
+        p->frame = here;
+        p->pages++;
+    }
     lock_drop(&p->lock);
-    return true;
+    return good;
 }

@@ -9,7 +9,7 @@
 #include "driver/real.h"
 #include "observe/stats.h"
 
-enum { TRIES = 50, TRY_US = 1000, BATCH = 64 };
+enum { BATCH = 64 };
 
 static const struct vmm_page EMPTY = {.frame = {NO_FRAME, NO_FRAME}, .slot = NO_SLOT, .at = VMM_UNMAPPED};
 
@@ -90,7 +90,7 @@ static bool map_run(const struct vmm *v, struct vmm_range *r, size_t first, size
         return true;
     }
     if (done > 0)
-        vmm_unmap(address(r, first), done * page_bytes);
+        vmm_unmap_again(address(r, first), done * page_bytes);
     return false;
 }
 
@@ -156,13 +156,13 @@ static bool map_by_halves(struct vmm *v, struct vmm_range *r, size_t first, size
 
 /* Something must be mapped there, or what touches it ends the program's context. */
 static void map_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n, enum vmm_place place) {
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < VMM_TRIES; i++) {
         bool whole = true;
         for (size_t at = first, run; (run = vmm_page_next(r, &at, first + n, vmm_page_is_unmapped)) > 0; at += run)
             whole = map_by_halves(v, r, at, run, place) && whole;
         if (whole)
             return;
-        thread_sleep(TRY_US);
+        thread_sleep(VMM_TRY_US);
     }
     __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
     log_error(
@@ -186,10 +186,10 @@ bool vmm_range_map(struct vmm *v, struct vmm_range *r, size_t first, size_t n, e
 
 /* What uses a page that is stale uses another's bytes. */
 static bool unmap_somehow(struct vmm *v, struct vmm_range *r, size_t first, size_t n) {
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < VMM_TRIES; i++) {
         if (vmm_range_unmap(v, r, first, n, VMM_HOST))
             return true;
-        thread_sleep(TRY_US);
+        thread_sleep(VMM_TRY_US);
     }
     __atomic_store_n(&v->loses, true, __ATOMIC_RELAXED);
     log_error("device %d: the driver unmaps memory no more: %zu pages at 0x%llx are lost, what uses them is refused as "

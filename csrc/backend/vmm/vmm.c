@@ -206,7 +206,7 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     bool shrinks = frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) > vmm_frames_allowed(d);
     bool parks = !fill && unused && shrinks && !vmm_verifies();
     if (parks)
-        vmm_placeholder_comes(d);
+        vmm_placeholder_coming(d, true);
     pager_unlock(d);
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
@@ -233,7 +233,8 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     for (size_t i = 0; i < n && mapped && vmm_verifies(); i++)
         vmm_verify_moved(vmm_in(d), &part[i], stream);
     pager_lock(d);
-    vmm_placeholder_came(d, parks);
+    if (parks)
+        vmm_placeholder_coming(d, false);
     if (moved == VMM_STUCK)
         pager_give_up(d, "the driver does not tell what is copied");
     pager_unlock(d);
@@ -286,6 +287,7 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .waits = true,
                                            .holder = holder,
                                            .insists = vmm_insists,
+                                           .lends = vmm_placeholder_bytes,
                                            .file = vmm_file,
                                            .let_go = vmm_let_go,
                                            .load = vmm_load,

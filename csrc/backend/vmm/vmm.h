@@ -150,8 +150,7 @@ struct placeholder {
     enum vmm_place place;
     uint32_t frame;
     size_t pages;  /* that are mapped there, or are about to be */
-    bool aside;    /* its page of the budget is set aside. Under the device's lock, and so is the next */
-    size_t coming; /* moves under way that may make it */
+    size_t coming; /* moves under way that may make it. Under the device's lock */
 };
 
 /* The backend's memory of one device. */
@@ -241,11 +240,11 @@ void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n)
 void vmm_placeholder_adopt(struct vmm *v, struct vmm_page *p);
 /* So many pages are mapped there no more. */
 void vmm_placeholder_left(struct vmm *v, size_t n);
-/* It is a frame of the device. */
-bool vmm_placeholder_is_here(struct vmm *v);
-/* The placeholder is a frame of the device from now on, for what is mapped there next; *frame: that of the host which
- * was so, or NO_FRAME. If there is one it has a page more, until vmm_placeholder_left. False: the device has no room.
- */
+/* It is a frame of the device, or may become one (`comes`: of what leaves). */
+bool vmm_placeholder_is_here(struct vmm *v, bool comes);
+/* The placeholder is no frame of the host from now on: one of the device is, for what is mapped there next. *frame:
+ * that of the host where pages are mapped still, or NO_FRAME. If there is one the placeholder has a page more, until
+ * vmm_placeholder_left. False: the device has no room. */
 bool vmm_placeholder_to_device(struct vmm *v, uint32_t *frame);
 /* Those of the pages that are vacant are mapped to their frames of the host, before somebody may use them. Nothing of
  * them moves meanwhile. */
@@ -324,6 +323,10 @@ void vmm_stages_end(void);
 /* Maps memory of that size, without access. */
 bool vmm_map(addr_t at, uint64_t bytes, CUmemGenericAllocationHandle handle);
 bool vmm_unmap(addr_t start, uint64_t bytes);
+/* So often, and with so much time between, is tried what must not stay refused. */
+enum { VMM_TRIES = 50, VMM_TRY_US = 1000 };
+/* What was mapped in vain: until it is unmapped nothing can be mapped there. */
+bool vmm_unmap_again(addr_t start, uint64_t bytes);
 bool vmm_allow(addr_t start, uint64_t bytes, const struct vmm_users *users);
 bool vmm_create(CUmemGenericAllocationHandle *handle, uint64_t bytes, CUmemLocation location, bool exportable);
 /* The file, which another process may be sent. -1: refused. */
