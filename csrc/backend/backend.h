@@ -147,7 +147,8 @@ struct backend {
     bool (*crowded)(int32_t device, uint64_t bytes);
     /* Bytes that its pages may occupy of a device at a time. NULL: they do not move. */
     uint64_t (*room)(int32_t device);
-    /* There is more plain memory on a served device, whose context is current: less room is left for pages. */
+    /* There is more plain memory on a served device, of which a context need not be current: less room is left for
+     * pages. */
     void (*plain)(int32_t device);
     /* So much more of it is about to be, or (below 0) is there now, or will not be: pages leave for it before, as long
      * as patience lasts. */

@@ -43,7 +43,8 @@ static uint64_t ask_driver(struct pager *d) {
 /* The driver is asked in a context of the device's alone. A grant may come meanwhile. */
 void pager_budget_look(struct pager *d) {
     bool asks = !capacity_granted(d->ordinal) && context_device() == d->ordinal;
-    d->budget.looked_ns = clock_ns();
+    if (asks || capacity_granted(d->ordinal))
+        d->budget.looked_ns = clock_ns();
     uint64_t told = asks ? ask_driver(d) : d->budget.capacity;
     uint64_t granted = capacity_granted(d->ordinal), device = pager_device_bytes(d->ordinal);
     d->budget.capacity = !granted ? told : device && device < granted ? device : granted;

@@ -69,10 +69,15 @@ bool vmm_relieve(int32_t device) {
     return freed;
 }
 
-/* Idle frames beyond the budget are the driver's again at once. */
+/* Idle frames beyond the budget are the driver's again at once, and those that pages leave still once they have. */
 static void keep_to_budget(int32_t device) {
     struct pager *d = pager_at(device);
-    if (!d || !vmm_in(d) || vmm_occupied(d) <= vmm_frames_allowed(d))
+    if (!d || !vmm_in(d))
+        return;
+    pager_lock(d);
+    frame_prefetcher_follow(d, 0);
+    pager_unlock(d);
+    if (vmm_occupied(d) <= vmm_frames_allowed(d))
         return;
     struct pager_visit v = pager_enter(NULL);
     if (capture_allows(v.relaxed))

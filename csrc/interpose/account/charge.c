@@ -132,7 +132,7 @@ bool charge_open_managed(struct charge *c, int device, enum memory_kind kind, ui
 }
 
 void charge_comes(struct charge *c, uint64_t bytes) {
-    if (!bytes || !session.backend->serves(c->device) || context_device() != c->device)
+    if (!bytes || !session.backend->serves(c->device))
         return;
     c->coming = bytes;
     session.backend->coming(c->device, (int64_t)bytes);
@@ -209,9 +209,8 @@ static bool commit_at(struct charge *c, addr_t start, uint64_t bytes, uint64_t *
     return true;
 }
 
-/* The budget of a device that is not the current one is worked out when it is looked at next. */
 static void grown(const struct charge *c) {
-    if (!c->managed && session.backend->serves(c->device) && context_device() == c->device)
+    if (!c->managed && session.backend->serves(c->device))
         session.backend->plain(c->device);
 }
 
