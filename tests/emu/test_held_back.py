@@ -25,6 +25,8 @@ MOST, MORE_MS = 1.5, 500
 UNKNOWN_MS = 2500
 """What nobody knows to be a gate is waited for once, for `PATIENCE_NS`."""
 ATTEMPTS = 4
+QUEUE_MS = 3000
+"""The emulated device queues far less than that; patience lasts three times as long."""
 
 
 def took(done: str) -> float:
@@ -73,3 +75,16 @@ def test_a_program_ends_though_a_gate_stays_closed(
     native = seconds(preloaded=False)
     took = [seconds(preloaded=True) for _ in range(ATTEMPTS)]
     assert min(took) < max(MOST * native, native + MORE_MS / 1000)
+
+
+@pytest.mark.parametrize("hidden", ["known", "followed"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_thread_gets_on_beside_one_that_fills_the_budget(
+    compiled: Compile, run_emulated: RunEmulated, emulator_dir: Path, backend: str, hidden: str
+) -> None:
+    """It waits until what was launched before it is done, and for nothing that comes later."""
+    binary = compiled("beside_full", str(emulator_dir / "libcuda.so.1"))
+    env = {**BACKENDS[backend], "ULMS_GPU_MEMORY": "32MiB", "ULMS_HIDDEN": hidden}
+    done = run_emulated([binary], env | {"ULMS_PAGE": "2MiB"})
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < QUEUE_MS

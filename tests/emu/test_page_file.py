@@ -349,6 +349,25 @@ for word in range(1, 8):
 """
 
 
+THREADS = """
+import os, threading
+large, meet = [allocated(44 * MIB) for _ in range(2)], threading.Barrier(2)
+threading.excepthook = lambda args: os._exit(1)
+def turn(i):
+    call("cuCtxSetCurrent", context)
+    for word in range(1, 8):
+        meet.wait()
+        fill(large[i], 10 * word + i, 44 * MIB)
+        assert words_of(large[i], 44 * MIB) == {10 * word + i}
+threads = [threading.Thread(target=turn, args=(i,)) for i in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+"""Each fills the host."""
+
+
 BESIDE = """
 import threading
 class Memset(ctypes.Structure):
@@ -372,8 +391,13 @@ thread.start()
 
 @pytest.mark.parametrize(
     ("text", "memory"),
-    [(COPIES, "32MiB"), (TURNS, "12MiB"), ("import os\n" + BESIDE + TURNS, "12MiB")],
-    ids=["copies", "turns", "beside"],
+    [
+        (COPIES, "32MiB"),
+        (TURNS, "12MiB"),
+        (THREADS, "12MiB"),
+        ("import os\n" + BESIDE + TURNS, "12MiB"),
+    ],
+    ids=["copies", "turns", "threads", "beside"],
 )
 def test_the_host_has_room_for_one_operation(
     run_emulated: RunEmulated, tmp_path: Path, text: str, memory: str

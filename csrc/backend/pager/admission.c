@@ -72,9 +72,9 @@ static void wait_for_discards(struct pager *d, struct op *op) {
         refuse_unless(pager_moves_wait(d, op->touches[i].start, op->touches[i].bytes, true), op);
 }
 
-static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, enum pager_use uses) {
+static void ensure_usable(struct pager *d, struct op *op, uint64_t serial, uint64_t ticket, enum pager_use uses) {
     if (d->kind->ensure_usable)
-        refuse_unless(d->kind->ensure_usable(d, op, serial, uses), op);
+        refuse_unless(d->kind->ensure_usable(d, op, serial, ticket, uses), op);
 }
 
 /* It may touch what it does not show: a kernel may, and so may a graph of which not all is known. */
@@ -90,8 +90,9 @@ static bool is_admitted(void) {
     return is;
 }
 
-/* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. */
-static uint64_t admit_to(struct pager *d, struct op *op) {
+/* The operation's ticket, or UNTRACKED; 0: none, as nothing will move, or as it is sure to touch nothing here. first:
+ * an operation whose pages went too far away while it was held is issued again, behind those that it waits for. */
+static uint64_t admit_to(struct pager *d, struct op *op, bool first) {
     pager_lock(d);
     if (!call_scope_any(d))
         pager_turn_wait(d); /* before anything is judged: turns of others are long */
@@ -105,15 +106,18 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         return of_call;
     }
     call_scope_end(d);
+    bool insists = !is_admitted() && pager_insisting_begin(d, op);
     if (!is_admitted())
         refuse_unless(pager_frozen_wait(d), op);
     if (!pager_moves(d)) {
         if (opaque)
             refuse_unless(pager_opaque_begin(d, 0, opaque), op);
-        ensure_usable(d, op, 0, uses);
+        ensure_usable(d, op, 0, 0, uses);
         if (opaque)
             pager_opaque_admitted(d);
         wait_for_discards(d, op);
+        if (insists)
+            pager_insisting_end(d);
         bool ended = pager_ended(d);
         if (!ended)
             __atomic_fetch_add(&d->admission.untracked, 1, __ATOMIC_SEQ_CST);
@@ -140,11 +144,19 @@ static uint64_t admit_to(struct pager *d, struct op *op) {
         int answer = pager_moves(d) ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
         uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
         refuse_unless(answer != ULMS_HOLD || !pager_moves(d), op);
+        if (first && !insists && !opaque && answer != ULMS_RUN && pager_insists(d, op)) {
+            pager_retired(d, ticket);
+            pager_wake(d);
+            pager_unlock(d);
+            return admit_to(d, op, false);
+        }
     }
     uint64_t began = opaque ? clock_ns() : 0;
     if (opaque)
         refuse_unless(pager_opaque_begin(d, ticket, opaque), op);
-    ensure_usable(d, op, serial, uses);
+    ensure_usable(d, op, serial, ticket, uses);
+    if (insists)
+        pager_insisting_end(d);
     if (opaque)
         pager_opaque_admitted(d);
     if (opaque && ticket && clock_ns() - began >= WAITED_NS)
@@ -173,11 +185,11 @@ void pager_admit(struct op *op) {
     struct pager *first = pager_turn_of_context(); /* who waits for its turn keeps nothing of another device */
     if (first) {
         pager_in_flight_wait(first);
-        tickets[first->ordinal] = admit_to(first, op);
+        tickets[first->ordinal] = admit_to(first, op, true);
     }
     for (struct pager *d = pager_next(NULL); d; d = pager_next(d))
         if (d != first)
-            tickets[d->ordinal] = admit_to(d, op);
+            tickets[d->ordinal] = admit_to(d, op, true);
     stats_add(COUNT_admit_ns, clock_ns() - began - waited_ns);
     section_end();
 }

@@ -71,6 +71,8 @@ struct pager_kind {
     /* An operation waits for its pages as long as any move gets done: to use them where they are now is dear, or cannot
      * be. Under the lock. NULL: it does not. */
     bool (*insists)(struct pager *d, const struct op *op);
+    /* It touches pages that are not on the device. Likewise; asked only where an operation insists. */
+    bool (*is_away)(struct pager *d, const struct op *op);
     /* The framework told of a block, of which the engine knows. Under the lock. NULL: nothing to do. */
     void (*divided)(struct pager *d, addr_t start, uint64_t bytes);
     /* Content can be discarded, as far as is known. */
@@ -83,7 +85,7 @@ struct pager_kind {
     size_t (*touches)(struct pager *d, const struct op *op);
     /* The operation runs next: makes usable what it may use. serial 0: the engine does not know it. Under the lock, may
      * wait. False: it must not run, as it may use memory that is lost. NULL: nothing to do. */
-    bool (*ensure_usable)(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses);
+    bool (*ensure_usable)(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, enum pager_use uses);
 };
 
 /* Each member that is a struct is changed by the file of its name alone (tests/unit/test_pager_rooms.py). */

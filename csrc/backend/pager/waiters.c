@@ -12,6 +12,7 @@
 
 /* To wake a thread on an idle processor takes about as long as to move a page, and most are held for less than this. */
 enum { SPIN_NS = 1000000, YIELDED_NS = 20000 };
+enum { STARVES_NS = 20000000 };
 
 static uint64_t name_key(const struct op *op) {
     return op->function ? op->function : (uint64_t)1 << 32 | op->api;
@@ -37,6 +38,21 @@ bool pager_older_waits(const struct pager *d, uint64_t ticket) {
     return d->admission.waiters.first && d->admission.waiters.first->ticket < ticket;
 }
 
+/* One that was issued before has waited for long, and nothing moves: what runs keeps the frames that it needs, and what
+ * is admitted now would keep them longer. */
+static bool older_starves(const struct pager *d, uint64_t ticket) {
+    const struct pager_waiter *w = d->admission.waiters.first;
+    return pager_older_waits(d, ticket) && !d->moves.under_way && !pager_opaque_runs(d) &&
+           clock_ns() - w->began_ns > STARVES_NS;
+}
+
+static int ask(struct pager *d, const struct pager_waiter *w) {
+    uint64_t wait;
+    if (!w->at_once && older_starves(d, w->ticket))
+        return ULMS_HOLD;
+    return ulms_engine_admit(d->engine.core, w->serial, w->at_once, &wait);
+}
+
 static void waiter_enter(struct pager *d, struct pager_waiter *w) {
     struct pager_waiter **at = &d->admission.waiters.first;
     while (*at && (*at)->ticket < w->ticket)
@@ -50,11 +66,10 @@ static bool is_answered(const struct pager_waiter *w) {
 }
 
 void pager_held_ask(struct pager *d) {
-    uint64_t wait;
     bool any = false;
     for (struct pager_waiter **at = &d->admission.waiters.first, *w; (w = *at);) {
         if (pager_moves(d))
-            w->answer = ulms_engine_admit(d->engine.core, w->serial, w->at_once, &wait);
+            w->answer = ask(d, w);
         if (pager_moves(d) && w->answer == ULMS_HOLD) {
             at = &w->next;
             continue;
@@ -86,6 +101,7 @@ static void leave(struct pager *d, struct pager_waiter *w) {
     if (*at)
         *at = w->next;
     w->answer = ULMS_HOLD;
+    pager_held_ask(d);
 }
 
 /* Nothing comes for it any more, and what is under way for it does not count. */
@@ -110,20 +126,20 @@ static void run_at_once(struct pager *d, const struct op *op, struct pager_waite
     let_go(d, op);
 }
 
-/* It cannot run without some page that it touches. */
-static bool insists(struct pager *d, const struct op *op) {
+bool pager_insists(struct pager *d, const struct op *op) {
     return d->kind->insists && d->kind->insists(d, op);
 }
 
 /* Until patience has run out; then as long as a move goes on that cannot be abandoned. */
 static void wait_for_answer(struct pager *d, const struct op *op, struct pager_waiter *w) {
-    struct patience wish = {.what = insists(d, op) ? PATIENCE_NEED : PATIENCE_WISH}, need = {.what = PATIENCE_NEED};
+    struct patience wish = {.what = pager_insists(d, op) ? PATIENCE_NEED : PATIENCE_WISH},
+                    need = {.what = PATIENCE_NEED};
     uint64_t progress_ns = d->monitor.progress_ns;
     while (!is_answered(w) && !w->at_once)
         if (!pager_wait_for_answer(d, &wish)) {
             bool progressed = progress_ns != d->monitor.progress_ns;
             progress_ns = d->monitor.progress_ns;
-            if (insists(d, op) && (progressed || wish.what == PATIENCE_WISH)) { /* since, or still */
+            if (pager_insists(d, op) && (progressed || wish.what == PATIENCE_WISH)) { /* since, or still */
                 wish.what = PATIENCE_NEED;
                 continue;
             }
@@ -138,19 +154,34 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
         }
 }
 
+bool pager_insisting_begin(struct pager *d, const struct op *op) {
+    struct patience need = {.what = PATIENCE_NEED};
+    bool *insisting = &d->admission.waiters.insisting;
+    while (*insisting && pager_moves(d) && d->kind->is_away(d, op) && pager_wait(d, &need))
+        ;
+    bool begins = !*insisting && pager_moves(d) && pager_insists(d, op);
+    *insisting = *insisting || begins;
+    return begins;
+}
+
+void pager_insisting_end(struct pager *d) {
+    d->admission.waiters.insisting = false;
+    pager_notify(d);
+}
+
 int pager_hold(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, uint64_t *waited_ns) {
-    uint64_t wait;
     struct pager_waiter self = {.ticket = ticket, .serial = serial};
-    if (!pager_context(d) || (patience_gone() && !insists(d, op))) /* nothing moves without a context */
+    if (!pager_context(d) || (patience_gone() && !pager_insists(d, op))) /* nothing moves without a context */
         run_at_once(d, op, &self);
-    self.answer = ulms_engine_admit(d->engine.core, serial, self.at_once, &wait);
+    self.answer = ask(d, &self);
     if (self.answer == ULMS_HOLD) {
-        uint64_t began = clock_ns(), missing = ulms_engine_missing(d->engine.core, serial);
+        uint64_t missing = ulms_engine_missing(d->engine.core, serial);
+        self.began_ns = clock_ns();
         waiter_enter(d, &self);
         pager_wake(d);
         spin(d, &self);
         wait_for_answer(d, op, &self);
-        *waited_ns += pager_tell_held(d, op, began, missing);
+        *waited_ns += pager_tell_held(d, op, self.began_ns, missing);
     }
     if (self.gated && self.answer == ULMS_RUN_SHORT)
         note_gated(d);

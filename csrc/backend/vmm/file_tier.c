@@ -163,6 +163,16 @@ bool vmm_insists(struct pager *d, const struct op *op) {
     return there;
 }
 
+bool vmm_is_away(struct pager *d, const struct op *op) {
+    bool any = false;
+    for (size_t i = 0, n = vmm_touches(d, op); i < n && !any; i++) {
+        addr_t at = d->admission.touches[i].start / page_bytes * page_bytes;
+        struct job j;
+        any = filer_next(d, &at, d->admission.touches[i].start + d->admission.touches[i].bytes, &j, is_away);
+    }
+    return any;
+}
+
 void vmm_load(const struct pager *d, struct backend_load *load) {
     const struct filer *f = vmm_in(d) ? vmm_in(d)->filer : NULL;
     if (!f)

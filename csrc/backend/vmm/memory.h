@@ -90,6 +90,7 @@ bool vmm_any_filed(const struct pager *d, addr_t start, addr_t end);
 __attribute__((warn_unused_result)) bool vmm_recall(struct pager *d, addr_t start, addr_t end, uint64_t until,
                                                     bool pauses);
 bool vmm_insists(struct pager *d, const struct op *op);
+bool vmm_is_away(struct pager *d, const struct op *op);
 void vmm_load(const struct pager *d, struct backend_load *load);
 void vmm_filers_stop(void);
 void vmm_fork_child(void);

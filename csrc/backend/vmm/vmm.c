@@ -138,10 +138,10 @@ static bool touches_lost(struct pager *d, const struct op *op) {
 }
 
 /* What the operation may use lies no more in the file: also of pages that it is to use on the host. False: it does. */
-static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
+static bool recall(struct pager *d, const struct op *op, uint64_t ticket, enum pager_use uses) {
     bool all = uses == PAGER_USES_ANY || pager_ended(d) || !vmm_goes_stale(d) || vmm_verifies();
     bool pauses = uses == PAGER_USES_ANY;
-    uint64_t until = d->window.next; /* the operation's own ticket is lower */
+    uint64_t until = ticket ? ticket + 1 : d->window.next;
     bool good = !all || vmm_recall(d, 0, UINT64_MAX, until, pauses);
     for (size_t i = 0; good && !all && i < vmm_touches(d, op); i++) { /* another operation's, after waiting */
         addr_t start = d->admission.touches[i].start / page_bytes * page_bytes;
@@ -151,8 +151,8 @@ static bool recall(struct pager *d, const struct op *op, enum pager_use uses) {
     return good;
 }
 
-static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, enum pager_use uses) {
-    if ((vmm_may_file(d) && !recall(d, op, uses)) || !make_usable(d, op, serial, uses))
+static bool ensure_usable(struct pager *d, const struct op *op, uint64_t serial, uint64_t ticket, enum pager_use uses) {
+    if ((vmm_may_file(d) && !recall(d, op, ticket, uses)) || !make_usable(d, op, serial, uses))
         return false;
     return !vmm_in(d) || !__atomic_load_n(&vmm_in(d)->loses, __ATOMIC_RELAXED) ||
            !(uses == PAGER_USES_ANY ? any_lost(d) : touches_lost(d, op));
@@ -288,6 +288,7 @@ static const struct pager_kind vmm_kind = {.fallback = "stays where it is, on th
                                            .holder = holder,
                                            .insists = vmm_insists,
                                            .lends = vmm_placeholder_bytes,
+                                           .is_away = vmm_is_away,
                                            .file = vmm_file,
                                            .let_go = vmm_let_go,
                                            .load = vmm_load,
