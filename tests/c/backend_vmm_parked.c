@@ -1,6 +1,8 @@
 /* Pages that leave the device for good: their frames go back to the driver, and they are mapped at the placeholder. */
 #include "vmm_moves.h"
 
+#include <pthread.h>
+
 static bool has_placeholder(void) {
     return v.placeholder.there;
 }
@@ -184,4 +186,44 @@ TEST(a_placeholder_that_cannot_be_unmapped_stays) {
     emu_fail(NULL);
     CHECK(has_placeholder());
     CHECK(v.placeholder.pages > 0);
+}
+
+/* As movers do, beside one that gives frames back. */
+enum { MOVERS = 3, ROUNDS = 10 };
+
+static CUcontext context;
+
+static void *move_often(void *data) {
+    struct vmm_range *r = data;
+    OK(cuCtxSetCurrent(context));
+    struct vmm_move out = parting(r), in = whole(r, VMM_DEVICE);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < PAGES; i++)
+            OK(cuMemsetD32_v2(r->start + i * PAGE_LEAST, PAGES * round + (unsigned)i, WORDS));
+        CHECK(move(&out));
+        if (round % 4 == 3)
+            vmm_range_map_stale(&v, r, 0, PAGES / 2);
+        CHECK(move(&in));
+        holds_numbers(r, PAGES * round);
+    }
+    return NULL;
+}
+
+TEST(threads_park_pages_at_the_same_time) {
+    pthread_t thread[MOVERS];
+    struct vmm_range *r[MOVERS];
+    open_device(MOVERS * BYTES);
+    OK(cuCtxGetCurrent(&context));
+    for (int i = 0; i < MOVERS; i++) {
+        CHECK((r[i] = range_new(BYTES, true, 0)));
+        CHECK(pthread_create(&thread[i], NULL, move_often, r[i]) == 0);
+    }
+    for (int i = 0; i < MOVERS; i++) {
+        frames_trim(&v.pool[VMM_DEVICE].frames, 0);
+        pthread_join(thread[i], NULL);
+    }
+    CHECK(!has_placeholder());
+    CHECK_EQ(v.placeholder.pages, 0);
+    CHECK_EQ(v.pool[VMM_DEVICE].frames.made - idle(VMM_DEVICE), MOVERS * PAGES);
+    frames_check(&v.pool[VMM_DEVICE].frames);
 }

@@ -86,14 +86,13 @@ void vmm_hold_vacant(struct vmm *v, struct vmm_range *r, size_t first, size_t n)
 bool vmm_placeholder_to_device(struct vmm *v, uint32_t *frame) {
     struct placeholder *p = &v->placeholder;
     uint32_t here;
+    bool good = true;
     *frame = NO_FRAME;
     lock_take(&p->lock);
-    bool leaves = p->there && p->place == VMM_HOST, used = p->pages > 0;
-    bool good = !leaves || !used || frames_take(&v->pool[VMM_DEVICE].frames, &here, 1, false);
-    if (leaves && good && !used) {
+    if (p->there && p->place == VMM_HOST && p->pages == 0) {
         p->there = false;
         ulms_frames_give(&v->pool[VMM_HOST].frames, &p->frame, 1);
-    } else if (leaves && good) {
+    } else if (p->there && p->place == VMM_HOST && (good = frames_take(&v->pool[VMM_DEVICE].frames, &here, 1, false))) {
         *frame = p->frame;
         p->place = VMM_DEVICE;
         p->frame = here;

@@ -204,9 +204,11 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
     pager_lock(d);
     /* Then the driver gets the frame: the mover maps the page elsewhere, or one thread would map all of them later. */
     bool shrinks = frames_bytes(&vmm_in(d)->pool[VMM_DEVICE].frames) > vmm_frames_allowed(d);
-    bool parks = !fill && unused && shrinks && !vmm_verifies();
+    bool vacates = !fill && unused && !vmm_verifies(), parks = vacates && shrinks;
     if (parks)
         vmm_placeholder_coming(d, true);
+    vmm_in(d)->stale_content = vmm_in(d)->stale_content || (vacates && !m->discard);
+    bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
     pager_unlock(d);
     struct pager_piece piece[PAGER_RUN_PAGES];
     struct vmm_move part[PAGER_RUN_PAGES];
@@ -220,13 +222,9 @@ static bool issue(struct pager *d, const struct pager_move *m, CUstream stream) 
                                     .clean = !any && m->m.flags & ULMS_MOVE_CLEAN,
                                     .file = files,
                                     .keep = !any && m->m.flags & ULMS_MOVE_KEEP,
-                                    .stale = !fill && unused && !shrinks && !vmm_verifies(),
+                                    .stale = vacates && !shrinks,
                                     .parks = parks,
                                     .look = vmm_verifies() ? vmm_verify_look : NULL};
-    pager_lock(d);
-    vmm_in(d)->stale_content = vmm_in(d)->stale_content || ((part[0].stale || parks) && part[0].copy);
-    bool waited, mapped = pager_moves_wait_mapped(d, m->m.start, m->m.bytes, &waited);
-    pager_unlock(d);
     enum vmm_moved moved = VMM_STAYED;
     if (mapped)
         moved = vmm_move(vmm_in(d), part, n, stream, on_vacated, &(struct vacating){d, m->m.id});
