@@ -76,12 +76,13 @@ static void keep_to_budget(int32_t device) {
         return;
     pager_lock(d);
     frame_prefetcher_follow(d, 0);
+    uint64_t most = vmm_frames_allowed(d);
     pager_unlock(d);
-    if (vmm_occupied(d) <= vmm_frames_allowed(d))
+    if (vmm_occupied(d) <= most)
         return;
     struct pager_visit v = pager_enter(NULL);
     if (capture_allows(v.relaxed))
-        vmm_give_back(d, vmm_frames_allowed(d));
+        vmm_give_back(d, most);
     pager_leave(v);
 }
 

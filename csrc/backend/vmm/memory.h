@@ -53,7 +53,7 @@ uint64_t vmm_placeholder_bytes(const struct pager *d);
 
 /* --- frames that the driver gets back (give_back.c) --- */
 
-/* Bytes of frames that the budget allows. */
+/* Bytes of frames that the budget allows. Under the device's lock. */
 uint64_t vmm_frames_allowed(const struct pager *d);
 /* Gives idle frames of the device back to the driver, until only so many bytes of frames are made. True: memory of the
  * device became free. */
