@@ -154,7 +154,8 @@ static void tenant_wakes(struct policy *p, struct tenant *t) {
     t->pass = most(t->pass, t->group->pass);
     if (t->wanted_ns == NEVER)
         return;
-    uint64_t rest = least(p->now - t->wanted_ns, REST_MOST_NS);
+    /* a long one says little of the next */
+    uint64_t rest = least(p->now - t->wanted_ns, turn_pause(p, t) * 3 / 2);
     t->rest_ns = t->rest_ns ? (t->rest_ns + rest) / 2 : rest;
 }
 

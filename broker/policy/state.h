@@ -12,8 +12,7 @@
 #define NEVER UINT64_MAX
 
 #define AWAY_NS          MS(1000) /* after so long without wanting a need does not count */
-#define IDLE_NS          MS(50)   /* so long a turn for which memory moved outlives its last work */
-#define REST_MOST_NS     MS(75)   /* that a pause counts: a long one says little of the next */
+#define IDLE_NS          MS(50)   /* so long at least a turn for which memory moved outlives its last work */
 #define PATIENCE_NS      MS(500)  /* so long one tenant waits for another to drain or to shrink */
 #define POLL_NS          MS(10)   /* so often shares are looked at while they bind */
 #define IN_FLIGHT_NS     MS(2)    /* predicted work in flight while others wait */
@@ -218,6 +217,8 @@ uint64_t share_next(const struct policy *p);
 uint64_t turn_length(const struct policy *p, const struct tenant *t);
 /* ns of a turn that it is likely to use. */
 uint64_t turn_request(const struct policy *p, const struct tenant *t);
+/* Over so long a pause it keeps a turn for which memory moved, if its pauses are usually as short. */
+uint64_t turn_pause(const struct policy *p, const struct tenant *t);
 /* It uses little at a time, and would wait long. */
 bool turn_is_interactive(const struct policy *p, const struct tenant *t);
 /* It has turns alone: of those with whom it shares them one has one at a time. */

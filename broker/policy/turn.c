@@ -38,10 +38,20 @@ uint64_t turn_request(const struct policy *p, const struct tenant *t) {
     return t->burst_ns ? least(most(most(t->burst_ns, t->spell_ns), LEAST_REQUEST_NS), length) : length;
 }
 
-/* It rests for half as long as it uses, or longer. Whose steps only pause is in no hurry. */
+/* Whoever gives up a turn waits for another's. */
+uint64_t turn_pause(const struct policy *p, const struct tenant *t) {
+    uint64_t longest = turn_length(p, t);
+    for (struct tenant *other = NULL; (other = tenant_after(p, other));)
+        if (other->taker && is_awake(p, other))
+            longest = most(longest, turn_length(p, other));
+    return most(IDLE_NS, least(t->burst_ns, longest / EXTENDS));
+}
+
+/* Where memory moves it rests for half as long as it uses, or longer: whose steps only pause is in no hurry. */
 bool turn_is_interactive(const struct policy *p, const struct tenant *t) {
     uint64_t request = turn_request(p, t);
-    return t->burst_ns && 2 * t->rest_ns >= t->burst_ns && request < turn_length(p, t) && request <= INTERACTIVE_NS;
+    bool hurries = t->burst_ns && (!in_turns(p) || 2 * t->rest_ns >= t->burst_ns);
+    return hurries && request < turn_length(p, t) && request <= INTERACTIVE_NS;
 }
 
 bool turn_takes(const struct policy *p, const struct tenant *t) {
@@ -74,9 +84,10 @@ static void begin(struct policy *p, struct tenant *t) {
 
 /* --- the end of a turn --- */
 
-/* Its pages would have to come again: whose pauses are usually short keeps the turn over them. */
+/* Its pages would have to come again. */
 static uint64_t idle_ns(const struct policy *p, const struct tenant *t) {
-    return in_turns(p) && t->rest_ns <= IDLE_NS ? IDLE_NS : 0;
+    uint64_t pause = turn_pause(p, t);
+    return in_turns(p) && t->rest_ns <= pause ? pause : 0;
 }
 
 static bool is_preempted(const struct policy *p) {

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pump.sim.broker import FULL, GROUPS, NEVER, OK, TAKEN, TENANTS, UNKNOWN, WRONG, Lease, Report
 from pump.sim.broker import Group as Settings
 from tests.reference.broker_fit import Fit
-from tests.reference.broker_state import BYTES_MOST, MS, REST_MOST, Group, Tenant
+from tests.reference.broker_state import BYTES_MOST, MS, Group, Tenant
 
 
 class Policy(Fit):
@@ -152,7 +152,7 @@ class Policy(Fit):
             return
         t.used = max(t.used, t.group.used)
         if t.wanted >= 0:
-            rest = min(self.now - t.wanted, REST_MOST)
+            rest = min(self.now - t.wanted, 3 * self.pause(t) // 2)
             t.rest = (t.rest + rest) // 2 if t.rest else rest
 
     def suspend(self, now: int, number: int, suspended: int) -> int:

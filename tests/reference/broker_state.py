@@ -12,7 +12,6 @@ from pump.sim.broker import Group as Settings
 
 MS = 1_000_000
 BYTES_MOST = 2**56
-REST_MOST = 75 * MS
 
 
 @dataclass(eq=False)

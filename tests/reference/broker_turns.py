@@ -30,15 +30,17 @@ stalled in its turns, the latest one with a quarter. Before one was measured it 
 link of what it and the largest other awake taker need beyond the room (the capacity or its group's
 memory, the less), at most its need. Request: the length; less if it once was idle: the mean of what
 it used between two idle spans, or what it used since the last one, at least 2 ms. If that is less
-and at most 100 ms, and it uses at most twice as long as it is idle, by the means, it is
+and at most 100 ms, and in turns it uses at most twice as long as it is idle, by the means, it is
 *interactive*.
 
-End of a turn: at once if the holder is not permitted. If another one contends: if the holder is not
-busy, 50 ms after it was (at once without turns of takers, or if the mean of its idle spans, each 75
-ms at most, the latest one with a half, is longer). Else when its length is over, and then a new one
-begins if it is first itself; otherwise, in turns, only when the first is ready or an eighth more is
-over. If an interactive one is eligible and before it, it ends after the expected switch (without
-turns of takers: at once).
+End of a turn: at once if the holder is not permitted. A pause is *short* up to what the holder uses
+between two, at most an eighth of the longest turn of an awake taker or its own, at least 50 ms. If
+another one contends: if the holder is not busy, so long after it was (at once without turns of
+takers, or if the mean of its idle spans is longer; each counts half as much more than a short one
+at most, the latest one with a half). Else when its length is over, and then a new one begins if it
+is first itself; otherwise, in turns, only when the first is ready or an eighth more is over. If an
+interactive one is eligible and before it, it ends after the expected switch (without turns of
+takers: at once).
 
 A gate that closes begins to drain; after 500 ms that is late. The first gets the turn when no other
 one that takes turns drains that is not late.
@@ -139,10 +141,15 @@ class Turns(Park):
         length = self.turn_length(t)
         return min(max(t.burst, t.spell, 2 * MS), length) if t.burst else length
 
+    def pause(self, t: Tenant) -> int:
+        others = (o for o in self.wakeful() if o.taker)
+        longest = max(self.turn_length(o) for o in (t, *others))
+        return max(50 * MS, min(t.burst, longest // 8))
+
     def interactive(self, t: Tenant) -> bool:
         request = self.request(t)
-        rests = t.burst > 0 and 2 * t.rest >= t.burst
-        return rests and request < self.turn_length(t) and request <= 100 * MS
+        hurries = t.burst > 0 and (not self.in_turns or 2 * t.rest >= t.burst)
+        return hurries and request < self.turn_length(t) and request <= 100 * MS
 
     def start_turn(self, t: Tenant) -> None:
         self.holder, self.began, self.length = t, self.now, self.turn_length(t)
@@ -154,7 +161,8 @@ class Turns(Park):
         h = self.holder
         assert h
         if not h.busy:
-            self.ends = h.wanted + (50 * MS if self.in_turns and h.rest <= 50 * MS else 0)
+            pause = self.pause(h)
+            self.ends = h.wanted + (pause if self.in_turns and h.rest <= pause else 0)
             return self.now >= self.ends
         queue = self.queue()
         ahead = queue[: queue.index(h)]
