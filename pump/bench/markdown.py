@@ -24,11 +24,29 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def caption(machine: Mapping[str, str], simulated: bool = False) -> str:
     """Where figures are from, a sentence."""
-    commit = machine.get("commit", "none")
-    where = f"commit {commit[:7]}{'+' * commit.endswith('+')}"
     if simulated:
-        return f"Predicted in virtual time for an H200, {where}."
-    return f"{machine['gpu']}, driver {machine['driver']}, {where}, {machine['when'][:10]}."
+        return f"Predicted in virtual time for an H200, commit {commit_of(machine)}."
+    return captions([machine])
+
+
+def captions(machines: Iterable[Mapping[str, str]]) -> str:
+    """The same of several: a sentence for each GPU and driver."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in machines:
+        days = found.setdefault((one["gpu"], one["driver"]), {})
+        days.setdefault(one["when"][:10], []).append(commit_of(one))
+    return " ".join(
+        f"{gpu}, driver {driver}, commit "
+        + "; ".join(f"{', '.join(commits)}, {day}" for day, commits in sorted(days.items()))
+        + "."
+        for (gpu, driver), days in found.items()
+    )
+
+
+def commit_of(machine: Mapping[str, str]) -> str:
+    """Short; `+` where files had changed."""
+    commit = machine.get("commit", "none")
+    return f"{commit[:7]}{'+' * commit.endswith('+')}"
 
 
 def step_table(found: Results, ratios: Sequence[float], systems: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pump.bench import machine
-from pump.bench.markdown import caption, markdown
+from pump.bench.markdown import caption, captions, markdown
 from pump.bench.outputs import add_outputs, try_outputs
 from pump.bench.share_looks import played, recorded
 from pump.bench.share_plot import plot_sharing
@@ -126,8 +126,8 @@ def against_bars(files: Sequence[Measured]) -> str:
         for _, rows in files
         for one in rows
     ]
-    captions = " ".join(caption(told) for told, _ in files)
-    return f"{captions}\n\n{markdown(['', 'measured', 'bar'], lines)}"
+    told = captions(told for told, _ in files)
+    return f"{told}\n\n{markdown(['', 'measured', 'bar'], lines)}"
 
 
 def beside(files: Sequence[Measured]) -> str:
@@ -149,8 +149,9 @@ def beside(files: Sequence[Measured]) -> str:
         lines.append([kind * (kind != before) + one.what, *cells(one), *more])
         before = kind
     heads = ["", *WAYS.values(), "PUMP", BOUND, *(f"{gpu} (apart)" for gpu in gpus)]
-    captions = [caption(told, simulated=True), *(caption(there) for there, _ in measured)]
-    return f"{' '.join(captions)}\n\n{markdown(heads, lines)}"
+    where = captions(there for there, _ in measured)
+    where = f"{caption(told, simulated=True)} {where}".rstrip()
+    return f"{where}\n\n{markdown(heads, lines)}"
 
 
 def draw(args: argparse.Namespace) -> str:
