@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Compile, RunEmulated
+from tests.emu.small_program import run_small
 
 pytestmark = [pytest.mark.emu, pytest.mark.alone]
 
@@ -88,3 +89,48 @@ def test_a_thread_gets_on_beside_one_that_fills_the_budget(
     done = run_emulated([binary], env | {"ULMS_PAGE": "2MiB"})
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < QUEUE_MS
+
+
+FILED = """
+import threading, time
+held, away = allocated(8 * MIB), allocated(4 * MIB)
+large = [allocated(8 * MIB) for _ in range(11)]
+for start in [*large, *large, held]:
+    fill(start, 1, 8 * MIB)
+flag, streams = ctypes.c_void_p(), [ctypes.c_void_p() for _ in range(3)]
+call("cuMemHostAlloc", ctypes.byref(flag), ctypes.c_size_t(4096), 2)
+ctypes.c_uint.from_address(flag.value).value = 0
+for stream in streams:
+    call("cuStreamCreate", ctypes.byref(stream), 1)
+def launch(stream, start, size):
+    call("cuCtxSetCurrent", context)
+    call("cuMemsetD32Async", start, ctypes.c_uint(2), ctypes.c_size_t(size * MIB // 4), stream)
+call("cuStreamWaitValue32_v2", streams[0], flag, ctypes.c_uint(1), 0)
+launch(streams[0], held, 8)
+for start in large:
+    waits = threading.Thread(target=launch, args=(streams[1], start, 8))
+    launch(streams[2], away, 4)  # on the host from now on
+    call("cuStreamSynchronize", streams[2])
+    waits.start()
+    waits.join(0.5)
+    if waits.is_alive():
+        break
+began = time.monotonic()
+launch(streams[2], away, 4)
+took = time.monotonic() - began
+assert waits.is_alive() or took > 1
+ctypes.c_uint.from_address(flag.value).value = 1
+waits.join()
+call("cuCtxSynchronize")
+assert all(words_of(part, 4 * MIB) == {2} for part in (held, start, away))
+print(1000 * took)
+"""
+
+
+def test_a_gate_can_be_opened_beside_an_operation_that_waits_for_the_file(
+    run_emulated: RunEmulated, tmp_path: Path
+) -> None:
+    """That operation waits for the gate; the thread that opens it uses pages on the host before."""
+    env = {"ULMS_MANAGED_LIMIT": "48MiB", "ULMS_FILE_LIMIT": "64MiB", "ULMS_PAGE": "4MiB"}
+    env |= {"ULMS_FILE_DIR": str(tmp_path), "ULMS_HIDDEN": "known"}
+    assert float(run_small(run_emulated, tmp_path, FILED, memory="12MiB", **env)) < QUEUE_MS

@@ -154,10 +154,15 @@ static void wait_for_answer(struct pager *d, const struct op *op, struct pager_w
         }
 }
 
+/* Else the launching thread may be the one that opens the gate, and the insisting operation waits behind that gate. */
+static bool awaits_turn(struct pager *d, const struct op *op) {
+    return d->kind->is_away(d, op) && (!patience_gated() || pager_insists(d, op));
+}
+
 bool pager_insisting_begin(struct pager *d, const struct op *op) {
     struct patience need = {.what = PATIENCE_NEED};
     bool *insisting = &d->admission.waiters.insisting;
-    while (*insisting && pager_moves(d) && d->kind->is_away(d, op) && pager_wait(d, &need))
+    while (*insisting && pager_moves(d) && awaits_turn(d, op) && pager_wait(d, &need))
         ;
     bool begins = !*insisting && pager_moves(d) && pager_insists(d, op);
     *insisting = *insisting || begins;
