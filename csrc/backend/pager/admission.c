@@ -144,7 +144,7 @@ static uint64_t admit_to(struct pager *d, struct op *op, bool first) {
         int answer = pager_moves(d) ? pager_hold(d, op, serial, ticket, &waited_ns) : ULMS_HOLD;
         uses = answer == ULMS_RUN && !opaque ? PAGER_USES_PRESENT : uses;
         refuse_unless(answer != ULMS_HOLD || !pager_moves(d), op);
-        if (first && !insists && !opaque && answer != ULMS_RUN && pager_insists(d, op)) {
+        if (first && !insists && !opaque && answer == ULMS_RUN_SHORT && pager_insists(d, op)) {
             pager_retired(d, ticket);
             pager_wake(d);
             pager_unlock(d);
