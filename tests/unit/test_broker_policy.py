@@ -5,6 +5,7 @@ events, and its checker after each of them.
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pump.sim.broker import NEVER, CompiledPolicy, Group, Lease, Report  # noqa: E402
+from pump.sim.resident import PAGE_BYTES, training  # noqa: E402
+from pump.sim.tenants import Machine, Sharing  # noqa: E402
 from tests.reference import broker  # noqa: E402
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
@@ -288,3 +291,46 @@ def test_one_that_never_drains_holds_nobody_up() -> None:
             break
     assert policy.tenant(stuck).late == 1
     assert policy.tenant(other).waited_ns <= (100 + 100 // 8 + 500 + 60) * MS
+
+
+class Both:
+    """The two, for programs in virtual time, which obey: compared after each event."""
+
+    def __init__(self, room: int) -> None:
+        self.compiled, self.plain = CompiledPolicy(room, RATE), broker.Policy(room, RATE)
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        def told(*words: object) -> int:
+            said: int = getattr(self.compiled, name)(*words)
+            assert said == getattr(self.plain, name)(*words), (name, words)
+            return said
+
+        return told
+
+    def next_ns(self) -> int:
+        return self.compiled.next_ns()
+
+    def leases(self) -> list[Lease]:
+        changed = self.compiled.leases()
+        assert {lease.tenant: lease for lease in changed} == self.plain.leases
+        self.plain.leases.clear()
+        return changed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_say_the_same_to_trainings_that_pause(seed: int) -> None:
+    r = random.Random(seed)
+    room, count = 16 * PAGE_BYTES, r.choice([2, 3])
+    both = Both(room)
+    both.turn(0, r.choice([0, 0, 500 * MS, 2000 * MS]))
+    for group in range(1, count + 1):
+        both.group(0, group, Group(memory=r.choice([0, room])))
+    programs = []
+    for tenant in range(1, count + 1):
+        both.join(0, tenant, r.choice([1, tenant]), 0, 0)
+        step = r.randint(10, 400)
+        pause = r.choice([1, r.randint(5, 120), r.randint(100, 600), 1500])
+        made = training(r.choice([8, 12, 15]) * PAGE_BYTES, step * MS, 4)
+        programs.append(replace(made, pause_ns=pause * MS))
+    Sharing(Machine(RATE), both, programs).run(20_000 * MS)
+    assert both.compiled.state().turns > 2
