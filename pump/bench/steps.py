@@ -28,7 +28,10 @@ STEPS = {
     "vit-b": "ViT-B/16, training, batch 64",
     "vit-l": "ViT-L/16, training, batch 64",
 }
-UNRECORDED = {"moe": "mixture of 8 experts, training, 8 x 512 tokens"}
+UNRECORDED = {
+    "lora": "3B decoder, LoRA by PEFT and HF Trainer, 2 x 512 tokens",
+    "moe": "mixture of 8 experts, training, 8 x 512 tokens",
+}
 """Programs that were measured, of which no step is recorded."""
 ELSEWHERE = {"gpt2-xl": "gpt2xl"}
 """Recorded steps of programs with other names."""

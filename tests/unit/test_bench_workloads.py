@@ -62,12 +62,12 @@ def test_sizes_go_together(tiny: bool) -> None:
     assert TRITON_MLP[tiny].width % (64 if tiny else 128) == 0
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [*PAIRS, "lora"])
 def test_programs_of_all_frameworks_compute(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the same, of a tiny size, and with other numbers in every step."""
     if framework_of(name) == "cupy":
         pytest.skip("CuPy runs on a GPU only")
-    more = {"gat": "torch_geometric", "triton-mlp": "triton"}
+    more = {"gat": "torch_geometric", "lora": "peft", "triton-mlp": "triton"}
     for framework in (framework_of(name), more.get(name, "sys")):
         imported(framework)
     monkeypatch.setenv("ULMS_MANAGED_LIMIT", "8GiB")

@@ -20,7 +20,7 @@ VARIANTS = ("plain", "save-on-cpu", "checkpointing", "offload")
 DECODERS = {"decode-3b", "decode-8b", "prefill-3b", "prefill-8b"}
 REPLAYED = {"graph-decode", "graph-prefill"}
 SOME = dict.fromkeys(DECODERS, ("plain", "offload")) | {
-    **dict.fromkeys((*FRAMEWORKS, *REPLAYED, "compiled-mlp", "triton-mlp"), VARIANTS[:1]),
+    **dict.fromkeys((*FRAMEWORKS, *REPLAYED, "compiled-mlp", "lora", "triton-mlp"), VARIANTS[:1]),
     "lstm": VARIANTS[:2],
     "resnet50": VARIANTS[:3],
 }
