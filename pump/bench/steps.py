@@ -18,6 +18,7 @@ STEPS = {
     "graph-prefill": "1B decoder, prefill of 2 x 1024 by a CUDA graph",
     "hash-join": "hash join in CuPy, 64 million rows",
     "jax-transformer": "JAX transformer, training, 4 x 512 tokens",
+    "lora": "3B decoder, LoRA by PEFT and HF Trainer, 2 x 512 tokens",
     "lstm": "LSTM of 4 layers, training",
     "prefill-3b": "3B decoder, prefill of 2 x 2048 tokens",
     "prefill-8b": "8B decoder, prefill of 4 x 2048 tokens",
@@ -28,10 +29,7 @@ STEPS = {
     "vit-b": "ViT-B/16, training, batch 64",
     "vit-l": "ViT-L/16, training, batch 64",
 }
-UNRECORDED = {
-    "lora": "3B decoder, LoRA by PEFT and HF Trainer, 2 x 512 tokens",
-    "moe": "mixture of 8 experts, training, 8 x 512 tokens",
-}
+UNRECORDED = {"moe": "mixture of 8 experts, training, 8 x 512 tokens"}
 """Programs that were measured, of which no step is recorded."""
 ELSEWHERE = {"gpt2-xl": "gpt2xl"}
 """Recorded steps of programs with other names."""
