@@ -47,7 +47,7 @@ def functions(trace: Trace, api: str) -> set[int]:
 def test_which_recorded_steps_have_other_kernels() -> None:
     """CuPy's, Triton's, XLA's, and those by which a join builds and probes a table."""
     told = {name: open_sequence(path).trusted for name, path in paths.traces().items()}
-    assert len(told) == 23
+    assert len(told) == 24
     others = ["cupy-mix", "hash-join", "jax-transformer", "triton-mlp"]
     assert sorted(name for name, answer in told.items() if not answer) == others
 
