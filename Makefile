@@ -33,6 +33,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 endif
 
 export PUMP_BUILD_DIR := $(CURDIR)/build/dev
+# Without byte code every process of Python compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 .PHONY: help demo check test lint audit bench gpu soak format build wheels clean
 

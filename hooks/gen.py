@@ -13,6 +13,7 @@ import argparse
 import platform
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -57,7 +58,7 @@ class Tables:
         return [row for row in self.rows if row.prototype and row.library in names]
 
 
-def read_all(hooks: Path = HOOKS) -> Tables:
+def read_all(hooks: Path) -> Tables:
     """Every table. Raises TableError."""
     tables = Tables([], [], {}, read_operations(hooks))
     types: frozenset[str] = frozenset()
@@ -75,6 +76,12 @@ def read_all(hooks: Path = HOOKS) -> Tables:
         tables.libraries.extend(reader.libraries.values())
         tables.rows.extend(sorted(reader.rows, key=lambda row: (row.library, row.symbol)))
     return tables
+
+
+@cache
+def shipped() -> Tables:
+    """Those of this folder, read once: nobody changes them."""
+    return read_all(HOOKS)
 
 
 def outputs(tables: Tables, machine: str) -> dict[str, str]:
@@ -129,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--machine", default=platform.machine(), choices=["x86_64", "aarch64"])
     options = parser.parse_args(arguments)
     try:
-        tables = read_all()
+        tables = shipped()
         check_hot(tables.rows)
         made = outputs(tables, options.machine)
     except TableError as error:

@@ -6,6 +6,7 @@ that need a GPU are skipped, and counted, where there is no driver or managed me
 
 import ctypes
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -83,6 +84,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if obstacle:
         for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason=f"gpu: {obstacle}"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of tests are not looked through again and again
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

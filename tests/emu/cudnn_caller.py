@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import read_all  # noqa: E402
+from hooks.gen import shipped  # noqa: E402
 from tests.emu import cudnn_newer_model as newer  # noqa: E402
 from tests.emu.cudnn_model import (  # noqa: E402
     DESCRIPTOR,
@@ -258,7 +258,7 @@ class Caller:
 
 def main(library: str, seed: str, rounds: str, *symbols: str) -> None:
     """Calls each function so many times."""
-    prototypes = {row.symbol: row.prototype for row in read_all().rows}
+    prototypes = {row.symbol: row.prototype for row in shipped().rows}
     caller = Caller(library, int(seed))
     for _ in range(int(rounds)):
         for symbol in symbols:

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import read_all  # noqa: E402
+from hooks.gen import shipped  # noqa: E402
 from hooks.generator.row import Told  # noqa: E402
 from tests.conftest import RunEmulated  # noqa: E402
 from tests.emu.blas_calls import SLOT, SLOTS, Call, Maker  # noqa: E402
@@ -22,7 +22,7 @@ from tests.emu.library_run import Touch, joined, run_calls  # noqa: E402
 
 pytestmark = pytest.mark.emu
 
-ROWS = [r for r in read_all().rows if r.library == "cublas" and isinstance(r.treatment, Told)]
+ROWS = [r for r in shipped().rows if r.library == "cublas" and isinstance(r.treatment, Told)]
 CALLS_EACH = 8
 LIBRARY = "libcublas.so.13"
 

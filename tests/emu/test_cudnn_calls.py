@@ -14,7 +14,7 @@ from tests.conftest import ROOT, RunEmulated
 
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import read_all
+from hooks.gen import shipped
 from hooks.generator.row import Told
 
 pytestmark = pytest.mark.emu
@@ -35,7 +35,7 @@ BLOCKS = {
 }
 SYMBOLS = sorted(
     row.symbol
-    for row in read_all().rows
+    for row in shipped().rows
     if row.library == "cudnn" and isinstance(row.treatment, Told) and row.symbol not in GRAPHS
 )
 

@@ -19,7 +19,7 @@ from tests.emu.library_run import Touch, run_calls
 
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import read_all
+from hooks.gen import shipped
 from hooks.generator.row import Told
 
 pytestmark = pytest.mark.emu
@@ -32,7 +32,7 @@ WIDTHS = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 """Bytes of an element, by the number of its type."""
 SYMBOLS = sorted(
     row.symbol
-    for row in read_all().rows
+    for row in shipped().rows
     if row.library == "nccl" and isinstance(row.treatment, Told)
 )
 Used = list[tuple[int, int, int]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hooks.gen import read_all
+from hooks.gen import shipped
 from hooks.generator.prototype import Argument
 from hooks.generator.row import Custom, Recorded, Row
 from tests.conftest import ROOT, Compile, RunEmulated
@@ -32,7 +32,7 @@ PASSED_ON = {
 
 
 def rows() -> list[Row]:
-    return [row for row in read_all().of("cuda") if row.wrapped]
+    return [row for row in shipped().of("cuda") if row.wrapped]
 
 
 def made_rows() -> list[Row]:

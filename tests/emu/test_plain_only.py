@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hooks.gen import read_all
+from hooks.gen import shipped
 from hooks.generator.row import Custom
 from tests.conftest import ROOT, Compile, RunEmulated
 
@@ -35,7 +35,7 @@ def test_each_such_row_is_called() -> None:
     text = (ROOT / "tests/programs/plain_only.c").read_text(encoding="utf-8")
     noted = [
         row.symbol
-        for row in read_all().of("cuda")
+        for row in shipped().of("cuda")
         if isinstance(row.treatment, Custom) and row.treatment.note == NOTE
     ]
     assert len(noted) == 10

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, read_all  # noqa: E402
+from hooks.gen import HOOKS, shipped  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
@@ -27,7 +27,7 @@ from tests.unit import vendor  # noqa: E402
 pytestmark = pytest.mark.unit
 
 LIBRARIES = ("cublas", "cublasLt")
-ROWS = [row for row in read_all().rows if row.library in LIBRARIES]
+ROWS = [row for row in shipped().rows if row.library in LIBRARIES]
 KNOWN = {row.symbol for row in ROWS}
 ABI = declarations((HOOKS / "cublas").glob("**/*.h"))
 SHARED = declarations([HOOKS / "library" / "abi.h"])
@@ -152,7 +152,7 @@ def test_every_function_exported_is_known(include: Path) -> None:
 
 def test_symbols_carry_the_versions(include: Path) -> None:
     """Each library's symbols have the version that the tables name: programs bind by it."""
-    versions = {v for library in read_all().libraries for v in library.versions}
+    versions = {v for library in shipped().libraries for v in library.versions}
     files = [path for name in LIBRARY_FILES for path in (include.parent / "lib").glob(name)]
     if not files or not shutil.which("nm"):
         pytest.skip("no library beside the headers, or no nm")

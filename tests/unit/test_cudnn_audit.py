@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, read_all  # noqa: E402
+from hooks.gen import HOOKS, shipped  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
@@ -23,7 +23,7 @@ from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-TABLES = read_all()
+TABLES = shipped()
 OPERATIONS = TABLES.operations.constants
 ROWS = [row for row in TABLES.rows if row.library == "cudnn"]
 LIBRARY = next(library for library in TABLES.libraries if library.name == "cudnn")

@@ -17,14 +17,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, read_all  # noqa: E402
+from hooks.gen import HOOKS, shipped  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
 from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-ROWS = [row for row in read_all().rows if row.library == "cuda"]
+ROWS = [row for row in shipped().rows if row.library == "cuda"]
 ABI = declarations((HOOKS / "cuda").glob("**/*.h"))
 ABI_VERSION = int(
     re.findall(r"#define CUDA_ABI_VERSION (\d+)", (HOOKS / "cuda/abi.h").read_text("utf-8"))[0]

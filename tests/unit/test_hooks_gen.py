@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, outputs, read_all  # noqa: E402
+from hooks.gen import HOOKS, outputs, read_all, shipped  # noqa: E402
 from hooks.generator.expression import Extent, parse_extent, to_c  # noqa: E402
 from hooks.generator.hot import HOT, check_hot  # noqa: E402
 from hooks.generator.lists import exported_symbols  # noqa: E402
@@ -22,7 +22,7 @@ from tests.conftest import BUILT_WRAPPERS  # noqa: E402
 
 pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
-TABLES = read_all()
+TABLES = shipped()
 ROWS = TABLES.rows
 TYPES = """
 typedef unsigned long long CUdeviceptr;

@@ -9,12 +9,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, read_all  # noqa: E402
+from hooks.gen import HOOKS, shipped  # noqa: E402
 from tests.conftest import BUILD, BUILT_WRAPPERS  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-TABLES = read_all()
+TABLES = shipped()
 ROWS = TABLES.rows
 HARNESS = r"""
 #include <stdio.h>

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import HOOKS, read_all  # noqa: E402
+from hooks.gen import HOOKS, shipped  # noqa: E402
 from hooks.generator.abi import declarations  # noqa: E402
 from hooks.generator.row import Passed  # noqa: E402
 from hooks.generator.wrappers import parameters  # noqa: E402
@@ -24,7 +24,7 @@ from tests.unit import vendor  # noqa: E402
 
 pytestmark = pytest.mark.unit
 
-ROWS = [row for row in read_all().rows if row.library == "nccl"]
+ROWS = [row for row in shipped().rows if row.library == "nccl"]
 KNOWN = {row.symbol for row in ROWS}
 ABI = declarations((HOOKS / "nccl").glob("*.h"))
 CUDA = """

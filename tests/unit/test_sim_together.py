@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hooks.gen import read_all  # noqa: E402
+from hooks.gen import shipped  # noqa: E402
 from hooks.generator.row import Told  # noqa: E402
 from pump import paths  # noqa: E402
 from pump.sim.recorded import TOGETHER, lies_in, parts_of, sequence_of, work_of  # noqa: E402
@@ -29,7 +29,7 @@ def lstm() -> Trace:
 
 
 def test_they_begin_as_the_tables_have_them() -> None:
-    told = {row.symbol: row.treatment for row in read_all().rows if row.library == "cudnn"}
+    told = {row.symbol: row.treatment for row in shipped().rows if row.library == "cudnn"}
     together = {name for name, how in told.items() if isinstance(how, Told) and how.together}
     assert together == {
         name for name, how in told.items() if name.startswith(TOGETHER) and isinstance(how, Told)
