@@ -129,10 +129,12 @@ def test_labelled_pods_share_a_gpu(tmp_path: Path, emulator_dir: Path) -> None:
             *("ulms.so", "ulms.json"),
             *("broker.sock", "broker.lock"),
         }
-        running = []
+        specs = []
         for share in ("train", "other"):
             pod["metadata"]["labels"]["ulms.dev/share"] = share
-            spec = admitted(policy, pod)["spec"]
+            specs.append(admitted(policy, pod)["spec"])
+        running = []
+        for spec in specs:  # at once: neither may be over before the other is there
             one = subprocess.Popen(
                 contained([node.edits(spec, spec["containers"][0])], command),
                 env=base | {"ULMS_MANAGED_LIMIT": "1GiB"},
