@@ -13,13 +13,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 from bench.gpu.workloads.llama import EIGHT, TINY
 from bench.gpu.workloads.work import Work
 
-THREE = EIGHT | {"num_hidden_layers": 12, "vocab_size": 32000}
+SIZE = EIGHT | {"num_hidden_layers": 12, "vocab_size": 32000}
 STEPS = 1000  # more than anybody asks for
 
 
 def make(device: str, tiny: bool) -> Work:
     """Every linear layer gets an adapter. Batches are made up, no two alike."""
-    size, length = (TINY, 16) if tiny else (THREE, 512)
+    size, length = (TINY, 16) if tiny else (SIZE, 512)
     torch.set_default_dtype(torch.bfloat16)
     with torch.device(device):
         base = LlamaForCausalLM(LlamaConfig(**size, use_cache=False))
@@ -27,8 +27,10 @@ def make(device: str, tiny: bool) -> Work:
     model = get_peft_model(base, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
     numbers: list[torch.Tensor] = []
     turns = Turns()
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
     options = TrainingArguments(
-        tempfile.mkdtemp(),
+        folder.name,
         per_device_train_batch_size=2,
         max_steps=STEPS,
         bf16=True,
